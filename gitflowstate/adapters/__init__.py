@@ -1,0 +1,1 @@
+"""One outside library each, behind a Protocol of `ports`; adapters never import the store."""
