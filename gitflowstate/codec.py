@@ -1,0 +1,325 @@
+"""Canonical bytes to documents and back: the strict loader, the field table, schema versions.
+
+Rules: what this accepts, pydantic in `boundary` and the JSON Schemas accept, and nothing else.
+A document of a newer schema version keeps every field it has and is refused on write, by `machine`.
+"""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from typing import Any, NamedTuple, TypeVar
+
+from gitflowstate import positions
+from gitflowstate.errors import Invalid
+from gitflowstate.kinds import KINDS, MAX_DEPTH, MAX_DOCUMENT, MAX_INT, check
+from gitflowstate.model import (
+    Claim,
+    Failure,
+    Fallen,
+    Flow,
+    Link,
+    Note,
+    Task,
+    Value,
+    Waiting,
+    archive_path,
+    class_at,
+    flow_path,
+    live,
+)
+
+_NESTED: dict[str, type[Value]] = {
+    cls.__name__: cls for cls in (Claim, Failure, Fallen, Flow, Link, Note, Task, Waiting)
+}
+_REQUIRED = object()
+V = TypeVar("V", bound=Value)
+
+
+class Field(NamedTuple):
+    """One field of a value: its kind or nested class, and whether it repeats or may be absent."""
+
+    name: str
+    kind: str
+    nested: type[Value] | None
+    many: bool
+    default: Any
+
+    @property
+    def required(self) -> bool:
+        """Tell whether the field must be there."""
+        return self.default is _REQUIRED
+
+
+_fields: dict[type[Value], dict[str, Field]] = {}
+
+
+def fields(cls: type[Value]) -> dict[str, Field]:
+    """Return the fields of a class, in the order of the file."""
+    if cls not in _fields:
+        _fields[cls] = {
+            name: _field(cls, name, annotation)
+            for base in reversed(cls.__mro__)
+            for name, annotation in getattr(base, "__annotations__", {}).items()
+            if not annotation.startswith("ClassVar")
+        }
+    return _fields[cls]
+
+
+def _field(cls: type[Value], name: str, annotation: str) -> Field:
+    kind = annotation.removesuffix(" | None")
+    many = kind.startswith("tuple[")
+    kind = kind.removeprefix("tuple[").removesuffix(", ...]")
+    default = getattr(cls, name, _REQUIRED)
+    return Field(name, kind, _NESTED.get(kind), many, default)
+
+
+# ── bytes to JSON ───────────────────────────────────────────────────────────────────────────────
+
+
+def _refuse(field: str, rule: str, **details: Any) -> Invalid:  # noqa: ANN401  JSON values
+    where = field or "the document"
+    violation = {"path": field, "message": rule, **details}
+    return Invalid(f"{where}: {rule}", violations=[violation])
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _DuplicateError
+    return found
+
+
+class _DuplicateError(ValueError):
+    pass
+
+
+def _no_float(number: str) -> Any:  # noqa: ANN401  never returns
+    raise _refuse("", f"{number[:20]} is not an integer")
+
+
+def _integer(number: str) -> int:
+    value = int(number) if len(number) <= len(str(-MAX_INT)) else MAX_INT + 1
+    if abs(value) > MAX_INT or number == "-0":
+        raise _refuse("", f"the integer {number[:20]} is not within 2^53-1 of zero")
+    return value
+
+
+_decoder = json.JSONDecoder(
+    object_pairs_hook=_object, parse_float=_no_float, parse_constant=_no_float, parse_int=_integer
+)
+
+
+def load(data: bytes, limit: int = MAX_DOCUMENT) -> Any:  # noqa: ANN401  any JSON
+    """Return the JSON value that the bytes hold.
+
+    Raises Invalid, with the place where it can, for more than `limit` bytes, a byte that is not
+    UTF-8, a byte order mark, a duplicate key, a number that is no safe integer, or more than 32
+    levels (hazards, strict input rules).
+    """
+    if len(data) > limit:
+        raise _refuse("", f"has {len(data):,} bytes; the limit is {limit:,}")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise _refuse("", f"byte {error.start} is not UTF-8", offset=error.start) from None
+    value = _parse(text)
+    _bound_depth(value)
+    return value
+
+
+def _parse(text: str) -> Any:  # noqa: ANN401  any JSON
+    if text.startswith("\ufeff"):
+        raise _refuse("", "begins with a byte order mark", offset=0)
+    try:
+        return _decoder.decode(text)
+    except _DuplicateError:
+        key, offset = positions.duplicates(text) or ("?", 0)
+        raise _refuse(key, f"the key stands twice, again at byte {offset}", offset=offset) from None
+    except json.JSONDecodeError as error:
+        offset = len(text[: error.pos].encode("utf-8", "surrogatepass"))
+        rule = f"is not JSON: {error.msg} at line {error.lineno}, byte {offset}"
+        raise _refuse("", rule, offset=offset, line=error.lineno) from None
+    except RecursionError:
+        raise _refuse("", f"is nested deeper than {MAX_DEPTH} levels") from None
+
+
+def _bound_depth(value: Any) -> None:  # noqa: ANN401  any JSON
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            child
+            for node in level
+            if isinstance(node, (dict, list))
+            for child in (node.values() if isinstance(node, dict) else node)
+            if isinstance(child, (dict, list))
+        ]
+        if not level:
+            return
+    raise _refuse("", f"is nested deeper than {MAX_DEPTH} levels")
+
+
+# ── JSON to values ──────────────────────────────────────────────────────────────────────────────
+
+
+def from_json(cls: type[V], raw: Any, at: str = "") -> V:  # noqa: ANN401  any JSON
+    """Return the value that checked JSON describes.
+
+    Raises Invalid with the path of the first field that is missing, unknown or not of its kind.
+    """
+    if not isinstance(raw, dict):
+        raise _refuse(at, "must be an object")
+    known = fields(cls)
+    newer = _newer(cls, raw)
+    found: dict[str, Any] = {}
+    for name, value in raw.items():
+        field = known.get(name)
+        if field is None:
+            if not newer:
+                raise _refuse(f"{at}{name}", f"is no field of {cls.__name__.lower()}")
+            found[name] = value
+        elif value is not None:
+            found[name] = _convert(field, value, f"{at}{name}")
+    for field in known.values():
+        if field.required and field.name not in found:
+            raise _refuse(f"{at}{field.name}", "is missing")
+    result = cls(**found)
+    _check_needs(result, at)
+    return result
+
+
+def _newer(cls: type[Value], raw: dict[str, Any]) -> bool:
+    version = raw.get("schema_version")
+    return cls.VERSION > 0 and type(version) is int and version > cls.VERSION
+
+
+def _convert(field: Field, value: Any, at: str) -> Any:  # noqa: ANN401  any JSON
+    if not field.many:
+        return _single(field, value, at)
+    if not isinstance(value, list):
+        raise _refuse(at, "must be a list")
+    items = tuple(_single(field, item, f"{at}.{number}") for number, item in enumerate(value))
+    _check_unique(field, items, at)
+    return items
+
+
+def _single(field: Field, value: Any, at: str) -> Any:  # noqa: ANN401  any JSON
+    if field.nested is not None:
+        return from_json(field.nested, value, f"{at}.")
+    if field.kind == "Json":
+        check_data(value, at)
+        return value
+    check(field.kind, value, at)
+    return value
+
+
+def _check_unique(field: Field, items: tuple[Any, ...], at: str) -> None:
+    """Refuse a list that names one thing twice: children by id, other scalars by themselves."""
+    if field.nested is None:
+        names = items
+    elif "id" in fields(field.nested):
+        names = tuple(item.id for item in items)
+    else:
+        return
+    if len(set(names)) != len(names):
+        twice = next(name for number, name in enumerate(names) if name in names[:number])
+        raise _refuse(at, f"holds {twice} twice")
+
+
+def _check_needs(value: Value, at: str) -> None:
+    """Refuse a status without the fields it needs, or with those of another status."""
+    status = getattr(value, "status", None)
+    if status is None or not value.NEEDS:
+        return
+    needed = value.NEEDS.get(status, ())
+    for name in needed:
+        if getattr(value, name) is None:
+            raise _refuse(f"{at}{name}", f"is missing: status {status} needs it")
+    for name in value.OWN:
+        if name not in needed and getattr(value, name) is not None:
+            raise _refuse(f"{at}{name}", f"does not belong to status {status}")
+
+
+def check_data(value: Any, at: str) -> None:  # noqa: ANN401  any JSON
+    """Refuse free-form data that is no object or holds what a document may not.
+
+    Raises Invalid with the path of the first value that is a float or no plain text.
+    """
+    if not isinstance(value, dict):
+        raise _refuse(at, "must be an object")
+    pending: list[tuple[str, Any]] = [(at, value)]
+    while pending:
+        path, node = pending.pop()
+        if isinstance(node, dict):
+            for key in node:
+                check("Text", key, f"{path}.<key>")
+            pending.extend((f"{path}.{key}", child) for key, child in node.items())
+        elif isinstance(node, list):
+            pending.extend((f"{path}.{number}", child) for number, child in enumerate(node))
+        elif isinstance(node, str):
+            check("Text", node, path)
+        elif node is not None and type(node) is not bool:
+            check("Int", node, path)
+
+
+# ── values to bytes ─────────────────────────────────────────────────────────────────────────────
+
+
+def to_json(value: Value) -> dict[str, Any]:
+    """Return the value as JSON, its fields in the order of the file, absent for defaults."""
+    own, known = value.__dict__, fields(type(value))
+    result: dict[str, Any] = {}
+    for name, field in known.items():
+        if name in own or field.required:
+            result[name] = _plain(field, own.get(name, () if field.many else None))
+    newer = {name: item for name, item in own.items() if name not in known}
+    return {**result, **newer}  # what a newer schema version added is kept
+
+
+def _plain(field: Field, value: Any) -> Any:  # noqa: ANN401  any JSON
+    if field.nested is None:
+        return list(value) if field.many else value
+    return [to_json(item) for item in value] if field.many else to_json(value)
+
+
+def encode(value: Value) -> bytes:
+    """Return the canonical bytes of a document (architecture, section 4, Bytes)."""
+    cached: bytes | None = getattr(value, "_encoded", None)
+    if cached is None:
+        text = json.dumps(to_json(value), ensure_ascii=False, indent=2)
+        cached = (text + "\n").encode()
+        object.__setattr__(value, "_encoded", cached)
+    return cached
+
+
+def compact(value: Any) -> bytes:  # noqa: ANN401  any JSON
+    """Return JSON on one line, in the order given: the bytes that a digest of `data` is over."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def decode(cls: type[V], data: bytes) -> V:
+    """Return the document that the bytes hold. Raises Invalid."""
+    return from_json(cls, load(data))
+
+
+def decode_at(path: str, data: bytes) -> Value:
+    """Return the document kept at a governed path.
+
+    Raises Invalid when it does not decode, or when it is a flow that does not belong there.
+    """
+    value = decode(class_at(path), data)
+    if isinstance(value, Flow):
+        right = flow_path(value.id) if live(value) else archive_path(value.id)
+        if path != right:
+            raise _refuse("id", f"the flow {value.id}, {value.status}, belongs at {right}")
+    return value
+
+
+def digest(data: bytes) -> str:
+    """Return the sha256 of stored bytes, in hexadecimal."""
+    return sha256(data).hexdigest()
+
+
+def kind_of(field: Field) -> str:
+    """Return the rule of a scalar field, for people."""
+    return KINDS[field.kind].rule

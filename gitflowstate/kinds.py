@@ -1,0 +1,152 @@
+"""The scalar kinds of fields: their Python type, pattern and bounds.
+
+Rules: a field's annotation names its kind, and three judges read this one table: `codec` on the
+hot path, pydantic in `boundary`, and the JSON Schemas made from it. Patterns therefore use only
+what Python and ECMA 262 share, and end in END, since `$` would let a final newline pass.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+from gitflowstate.errors import Invalid
+
+# What a field may be, as mypy sees it; the names are the keys of KINDS.
+Id = str
+Name = str
+Line = str
+Ref = str
+Text = str
+Words = str
+Reason = str
+Time = str
+Sha256 = str
+Revision = int
+Count = int
+Int = int
+Flag = bool
+Json = dict[str, Any]
+Status = Literal["pending", "running", "waiting", "done", "failed"]
+On = Literal["human", "agent", "external"]
+Outcome = Literal["completed", "errored", "cancelled", "timed_out", "lost", "uncertain"]
+OnInterrupt = Literal["rerun", "hold"]
+
+TERMINAL = ("done", "failed")
+MAX_INT = 2**53 - 1  # the integers every JSON reader keeps exact
+MAX_DEPTH = 32
+MAX_DOCUMENT = 4 * 2**20  # bytes that are read
+MAX_GROWN = 2**20  # bytes an op that adds may leave
+MAX_CHILDREN = 2000
+
+END = r"(?![\s\S])"
+_TEXT_CHAR = r"[^\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]"
+_LINE_CHAR = r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
+# U+FEFF is white space in ECMA 262 alone.
+_SEEN = r"(?=[\s\S]*[^\s\ufeff])"
+_DATE = (
+    r"(?!0000)(?:\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])"
+    r"|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|1\d|2[0-8]))"
+    r"|(?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29)"
+)
+ID_PATTERN = (
+    r"^(?!(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|" + END + r"))(?![\s\S]*\.\.)"
+    r"(?![\s\S]*(?:\.|\.lock|\.json)" + END + r")[a-z0-9][a-z0-9._-]{0,63}" + END
+)
+ID_RULE = (
+    "1 to 64 of a-z 0-9 . _ - beginning with a letter or digit; no '..', no final '.', "
+    "'.lock' or '.json', and no device name such as con or aux"
+)
+
+
+class Kind:
+    """One kind of scalar: how it is checked and how it is described."""
+
+    def __init__(self, base: type, rule: str, **bounds: Any) -> None:  # noqa: ANN401  int or str bounds
+        self.base = base
+        self.rule = rule
+        self.pattern: str | None = bounds.get("pattern")
+        self.longest: int | None = bounds.get("longest")
+        self.least: int = bounds.get("least", -MAX_INT)
+        self.values: tuple[str, ...] = bounds.get("values", ())
+        self._match: Any = None
+
+    def accepts(self, value: object) -> bool:
+        """Tell whether the value is of this kind."""
+        if self.base is str:
+            if not isinstance(value, str):
+                return False
+            if self.values:
+                return value in self.values
+            return self._accepts_text(value)
+        if self.base is int:
+            return type(value) is int and self.least <= value <= MAX_INT
+        return type(value) is self.base
+
+    def _accepts_text(self, value: str) -> bool:
+        if self.longest is not None and len(value) > self.longest:
+            return False
+        if self._match is None:  # compiled on first use: start-up
+            self._match = re.compile(self.pattern or "").match
+        return self._match(value) is not None
+
+
+def _text(rule: str, pattern: str, longest: int | None = None) -> Kind:
+    return Kind(str, rule, pattern=pattern, longest=longest)
+
+
+def _words(*values: str) -> Kind:
+    return Kind(str, "one of " + ", ".join(values), values=values)
+
+
+_NO_CONTROL = "without control characters or lone surrogates"
+KINDS: dict[str, Kind] = {
+    "Id": _text(ID_RULE, ID_PATTERN),
+    "Name": _text(
+        f"one line of 1 to 128 characters {_NO_CONTROL}", f"^{_SEEN}{_LINE_CHAR}+{END}", 128
+    ),
+    "Line": _text(
+        f"one line of 1 to 1,000 characters {_NO_CONTROL}", f"^{_SEEN}{_LINE_CHAR}+{END}", 1000
+    ),
+    "Ref": _text(
+        f"one line of 1 to 2,048 characters {_NO_CONTROL}", f"^{_SEEN}{_LINE_CHAR}+{END}", 2048
+    ),
+    "Text": _text(f"text {_NO_CONTROL} (tab and newline excepted)", f"^{_TEXT_CHAR}*{END}"),
+    "Words": _text(
+        f"text that is not blank, {_NO_CONTROL} (tab and newline excepted)",
+        f"^{_SEEN}{_TEXT_CHAR}+{END}",
+    ),
+    # Short enough for a commit message and for the note it becomes part of.
+    "Reason": _text(
+        f"1 to 1,000 characters, not blank, {_NO_CONTROL} (tab and newline excepted)",
+        f"^{_SEEN}{_TEXT_CHAR}+{END}",
+        1000,
+    ),
+    "Time": _text(
+        "a UTC time such as 2026-09-06T10:00:00Z",
+        f"^{_DATE}T(?:[01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(?:\\.\\d{{6}})?Z{END}",
+    ),
+    "Sha256": _text("64 hexadecimal digits", f"^[0-9a-f]{{64}}{END}"),
+    "Revision": Kind(int, "an integer from 1 to 2^53-1", least=1),
+    "Count": Kind(int, "an integer from 0 to 2^53-1", least=0),
+    "Int": Kind(int, "an integer within 2^53-1 of zero"),
+    "Flag": Kind(bool, "true or false"),
+    "Status": _words("pending", "running", "waiting", "done", "failed"),
+    "On": _words("human", "agent", "external"),
+    "Outcome": _words("completed", "errored", "cancelled", "timed_out", "lost", "uncertain"),
+    "OnInterrupt": _words("rerun", "hold"),
+}
+# `\d` and `\s` mean more in Python than in ECMA 262: only ASCII digits may make a time.
+KINDS["Time"].pattern = (KINDS["Time"].pattern or "").replace(r"\d", "[0-9]")
+
+
+def check(kind: str, value: object, field: str) -> None:
+    """Refuse a value that is not of the kind.
+
+    Raises Invalid with the field's name and the rule; never with the value, which may be long.
+    """
+    if not KINDS[kind].accepts(value):
+        raise Invalid(
+            f"{field}: must be {KINDS[kind].rule}",
+            violations=[{"path": field, "message": f"must be {KINDS[kind].rule}"}],
+        )

@@ -1,0 +1,200 @@
+"""The commit message: an operation to text and back.
+
+Rules: trailers are the last block, each exactly once, and are checked when read; the op is one
+line of ASCII JSON that triggers nothing on the host; a value of more than 4 KiB is not in it but
+as `{sha256, bytes}`, and comes back from the documents of the commit's own tree.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from gitflowstate import prose
+from gitflowstate.codec import Field, compact, digest, encode, fields, from_json, load, to_json
+from gitflowstate.errors import Invalid
+from gitflowstate.model import Flow, Value
+from gitflowstate.ops import BY_TAG, FlowOp, Op
+
+RULES = 1  # the rule set this version writes: the tables of `machine` and the bytes of `codec`
+MAX_INLINE = 4096
+TRAILERS = ("Flow", "Revision", "Status", "Actor", "Gfs-Rules", "Gfs-Op")
+
+
+class Record(NamedTuple):
+    """What one commit says of itself."""
+
+    op: Op
+    flow: str | None
+    revision: int | None
+    status: str | None
+    rules: int
+
+
+# ── op to text ──────────────────────────────────────────────────────────────────────────────────
+
+
+def encode_message(op: Op, flow: Flow | None) -> bytes:
+    """Return the whole message for an op that left `flow` behind.
+
+    The subject is at most 72 columns; the full text follows where it was cut.
+    """
+    text = _headline(op)
+    start = f"{flow.id} r{flow.revision} {op.TAG}" if flow else op.TAG
+    subject = prose.subject(start, text)
+    cut = text and subject != f"{start}: {prose.inert(text)}"
+    blocks = [subject, prose.body(_shown(text)) if cut else "", _body(op, text)]
+    return ("\n\n".join([*filter(None, blocks), _trailers(op, flow)]) + "\n").encode()
+
+
+def _headline(op: Op) -> str:
+    texts = (getattr(op, name) for name in op.HEADLINE)
+    return next((text for text in texts if text), "")
+
+
+def _body(op: Op, headline: str) -> str:
+    found = ((label, getattr(op, name)) for label, name in op.BODY)
+    return "\n".join(
+        f"{label}: {prose.body(_shown(text))}" for label, text in found if text and text != headline
+    )
+
+
+def _shown(text: str) -> str:
+    size = len(text.encode())
+    return text if size <= MAX_INLINE else f"({size:,} bytes: see the document)"
+
+
+def _trailers(op: Op, flow: Flow | None) -> str:
+    about = {"Flow": flow.id, "Revision": flow.revision, "Status": flow.status} if flow else {}
+    rest = {"Actor": prose.inert(op.by), "Gfs-Rules": RULES, "Gfs-Op": encode_op(op)}
+    return "\n".join(f"{name}: {value}" for name, value in (about | rest).items())
+
+
+def encode_op(op: Op) -> str:
+    """Return an op as one line of ASCII JSON without `#`, `@`, `[` or `/` inside strings."""
+    raw, known = to_json(op), fields(type(op))
+    own = {name: _inline(known[name], getattr(op, name), value) for name, value in raw.items()}
+    tagged = {"at": own.pop("at"), "by": own.pop("by"), "op": op.TAG, **own}
+    return _STRING.sub(_quiet, json.dumps(tagged, separators=(",", ":")))
+
+
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+
+
+def _quiet(match: re.Match[str]) -> str:
+    return re.sub(r"[#@\[/]", lambda found: f"\\u{ord(found[0]):04x}", match[0])
+
+
+def _inline(field: Field, value: Any, raw: Any) -> Any:  # noqa: ANN401  any JSON
+    stored = _stored(field, value)
+    if stored is None or len(stored) <= MAX_INLINE:
+        return raw
+    return {"sha256": digest(stored), "bytes": len(stored)}
+
+
+def _stored(field: Field, value: Any) -> bytes | None:  # noqa: ANN401  any field
+    """Return the bytes that stand for a field in a document, if it may be large."""
+    if field.kind in ("Text", "Words"):
+        return str(value).encode()
+    if field.kind == "Json":
+        return compact(value)
+    if isinstance(value, Value) and value.VERSION:
+        return encode(value)
+    return None
+
+
+# ── text to op ──────────────────────────────────────────────────────────────────────────────────
+
+
+def large_parts(documents: Iterable[bytes]) -> dict[str, Any]:
+    """Return the values of more than 4 KiB in the documents of a commit, by digest."""
+    found: dict[str, Any] = {}
+    for data in documents:
+        raw = load(data)
+        if len(data) > MAX_INLINE:
+            found[digest(data)] = raw
+            _collect(raw, found)
+    return found
+
+
+def _collect(raw: Any, found: dict[str, Any]) -> None:  # noqa: ANN401  any JSON
+    pending = [raw]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, str) and len(node.encode()) > MAX_INLINE:
+            found[digest(node.encode())] = node
+        elif isinstance(node, dict):
+            pending.extend(node.values())
+            if isinstance(node.get("data"), dict):
+                found[digest(compact(node["data"]))] = node["data"]
+        elif isinstance(node, list):
+            pending.extend(node)
+
+
+def decode_op(line: str, files: Mapping[str, Any]) -> Op:
+    """Return the op that a trailer holds, completed from the values of its own tree.
+
+    Raises Invalid when it is no op of this version, or when a value is not in `files`.
+    """
+    raw = load(line.encode())
+    tag = raw.pop("op", None) if isinstance(raw, dict) else None
+    cls = BY_TAG.get(tag) if isinstance(tag, str) else None
+    if cls is None:
+        raise Invalid(f"no operation is called {str(tag)[:40]!r}")
+    known = fields(cls)
+    whole = {name: _complete(known.get(name), value, files) for name, value in raw.items()}
+    return from_json(cls, whole)
+
+
+def _complete(field: Field | None, raw: Any, files: Mapping[str, Any]) -> Any:  # noqa: ANN401  any JSON
+    if field is None or not isinstance(raw, dict) or raw.keys() != {"sha256", "bytes"}:
+        return raw
+    if field.nested is None and field.kind not in ("Text", "Words", "Json"):
+        return raw
+    if raw["sha256"] not in files:
+        raise Invalid(f"{field.name}: the text of {raw['bytes']} bytes is not in the commit's tree")
+    return files[raw["sha256"]]
+
+
+def decode_trailers(message: bytes) -> dict[str, str] | None:
+    """Return the trailers of a message that gfs wrote, or None for any other.
+
+    They are taken from the last block alone, which must hold each exactly once and nothing else.
+    """
+    block = message.decode("utf-8", "replace").rstrip("\n").rsplit("\n\n", 1)[-1]
+    found: dict[str, str] = {}
+    for line in block.split("\n"):
+        name, colon, value = line.partition(": ")
+        if not colon or name not in TRAILERS or name in found:
+            return None
+        found[name] = value
+    complete = {"Actor", "Gfs-Rules", "Gfs-Op"} <= found.keys()
+    return found if complete and re.fullmatch("[0-9]{1,9}", found["Gfs-Rules"]) else None
+
+
+def decode_message(message: bytes, files: Mapping[str, Any]) -> Record | None:
+    """Return what a commit says of itself, or None when it was made by hand.
+
+    Raises Invalid for a message in our form whose op this version cannot read.
+    """
+    trailers = decode_trailers(message)
+    if trailers is None:
+        return None
+    op = decode_op(trailers["Gfs-Op"], files)
+    record = Record(
+        op,
+        trailers.get("Flow"),
+        int(trailers["Revision"]) if trailers.get("Revision", "").isdigit() else None,
+        trailers.get("Status"),
+        int(trailers["Gfs-Rules"]),
+    )
+    if trailers["Actor"] != prose.inert(op.by) or record.flow != getattr(op, "flow", None):
+        raise Invalid("the trailers do not agree with the operation")
+    return record
+
+
+def flow_of(op: Op) -> str | None:
+    """Return the id of the flow that an op changes, if it changes one."""
+    return op.flow if isinstance(op, FlowOp) else None
