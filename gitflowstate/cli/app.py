@@ -1,0 +1,203 @@
+"""The entry point: the table of verbs, and the one error boundary.
+
+Rules: every deliberate error ends here as one clear message and its exit code; anything else is a
+bug, reported without a traceback unless GFS_DEBUG=1; a verb's module is imported when it is called.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+from importlib import import_module
+from typing import Any, NoReturn
+
+from typer import Abort
+from typer._click.core import Command, Context
+from typer.core import TyperGroup, TyperOption
+from typer.exceptions import TyperException
+
+from gitflowstate.cli import output
+from gitflowstate.errors import GfsError, Usage
+
+# verb -> the module of gitflowstate.cli that holds it; also the order of the help.
+VERBS = {
+    "init": "repository",
+    "create": "flow",
+    "update": "flow",
+    "note": "flow",
+    "wait": "flow",
+    "resume": "flow",
+    "done": "ending",
+    "fail": "ending",
+    "reopen": "ending",
+    "retry": "ending",
+    "handoff": "flow",
+    "take": "flow",
+    "show": "reading",
+    "list": "reading",
+    "log": "past",
+    "diff": "past",
+    "changes": "past",
+    "brief": "reading",
+    "check": "exchange",
+    "schema": "exchange",
+    "import": "exchange",
+    "export": "exchange",
+    "where": "repository",
+    "demo": "demo",
+    "verify": "repository",
+    "adopt": "ending",
+}
+EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_TERMINATED = 70, 130, 143
+
+
+class Verbs(TyperGroup):
+    """The commands, each imported when it is asked for."""
+
+    def list_commands(self, ctx: Context) -> list[str]:
+        """Return every verb, in the order of the help."""
+        del ctx
+        return list(VERBS)
+
+    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
+        """Return a verb's command, importing its module now."""
+        del ctx
+        module = VERBS.get(cmd_name)
+        if module is None:
+            return None
+        from gitflowstate.cli.verb import command
+
+        found = import_module(f"gitflowstate.cli.{module}")
+        attribute = cmd_name if hasattr(found, cmd_name) else f"{cmd_name}_"
+        return command(cmd_name, getattr(found, attribute))
+
+    def resolve_command(
+        self, ctx: Context, args: list[str]
+    ) -> tuple[str | None, Command | None, list[str]]:
+        """Return the command that the arguments begin with, or suggest the nearest verb."""
+        if args[0] not in VERBS and not args[0].startswith("-"):
+            raise _unknown(args[0])
+        return super().resolve_command(ctx, args)
+
+
+def _unknown(word: str) -> Usage:
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, VERBS, n=1)
+    hint = f"did you mean: gfs {near[0]}" if near else "gfs --help lists the commands"
+    return Usage(f"there is no command {word[:60]!r}", hint=hint)
+
+
+def _group() -> Verbs:
+    return Verbs(
+        name="gfs",
+        help="Durable workflow state for AI agents, kept in Git.",
+        params=[_version_option()],
+        rich_markup_mode=None,
+        epilog="Example: gfs create 'Compare three options' --next 'Read the docs'",
+    )
+
+
+def _version_option() -> TyperOption:
+    return TyperOption(
+        param_decls=["version", "--version"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_print_version,
+        help="Print the version.",
+    )
+
+
+def _print_version(ctx: Context, _param: Any, value: Any) -> None:  # noqa: ANN401  click's types
+    if value:
+        from gitflowstate import __version__
+
+        output.success({"version": __version__}, f"gitflowstate {__version__}", as_json=False)
+        ctx.exit()
+
+
+def main() -> NoReturn:
+    """Run the command line and leave with the documented exit code."""
+    gc.disable()  # short commands end before collection pays
+    _restore_signals()
+    as_json = "--json" in _own_arguments()
+    code = _guarded(as_json=as_json)
+    _leave(code)
+
+
+def _own_arguments() -> list[str]:
+    argv = sys.argv[1:]
+    return argv[: argv.index("--")] if "--" in argv else argv
+
+
+def _restore_signals() -> None:
+    def terminate(*_: object) -> NoReturn:
+        raise SystemExit(EXIT_TERMINATED)
+
+    signal.signal(signal.SIGTERM, terminate)
+
+
+def _guarded(*, as_json: bool) -> int:
+    try:
+        if not sys.argv[1:]:
+            return _bare()
+        result = _group().main(prog_name="gfs", standalone_mode=False)
+    except GfsError as error:
+        output.failure(error, as_json=as_json)
+        return error.code
+    except TyperException as error:
+        output.failure(_usage(error), as_json=as_json)
+        return Usage.code
+    except (KeyboardInterrupt, Abort):
+        output.failure(_interrupted(), as_json=as_json)
+        return EXIT_INTERRUPTED
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else EXIT_INTERNAL
+    except Exception as error:
+        if os.environ.get("GFS_DEBUG") == "1":
+            raise
+        output.failure(_bug(error), as_json=as_json)
+        return EXIT_INTERNAL
+    return result if isinstance(result, int) else 0
+
+
+def _bare() -> int:
+    from gitflowstate.cli.welcome import welcome
+
+    welcome()
+    return 0
+
+
+def _usage(error: TyperException) -> Usage:
+    ctx = getattr(error, "ctx", None)
+    command = ctx.command_path if ctx else "gfs"
+    return Usage(error.format_message(), hint=f"{command} --help")
+
+
+def _interrupted() -> GfsError:
+    error = GfsError("interrupted", hint="run the same command again")
+    error.code, error.name = EXIT_INTERRUPTED, "interrupted"
+    return error
+
+
+def _bug(error: Exception) -> GfsError:
+    import traceback
+
+    from gitflowstate import __version__
+
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{os.path.basename(last.filename)}:{last.lineno}"  # noqa: PTH119  start-up
+    report = GfsError(
+        f"a bug in gfs {__version__}: {type(error).__name__} at {where}: {str(error)[:200]}",
+        hint="please report this line; GFS_DEBUG=1 shows the traceback",
+    )
+    report.code, report.name = EXIT_INTERNAL, "internal"
+    return report
+
+
+def _leave(code: int) -> NoReturn:
+    gc.freeze()
+    sys.exit(code)

@@ -1,0 +1,117 @@
+"""The verbs for documents from and to the outside: check, schema, import, export."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Optional
+
+import typer
+
+from gitflowstate import codec, ops, rules
+from gitflowstate.cli import config, output
+from gitflowstate.cli.resources import resource
+from gitflowstate.cli.session import Session
+from gitflowstate.cli.verb import reads, writes
+from gitflowstate.errors import Invalid, NotFound
+from gitflowstate.model import Flow
+from gitflowstate.store import Outcome
+
+SCHEMAS = ("flow", "op", "key", "envelope")
+
+
+@reads
+def check(
+    session: Session,
+    files: Annotated[list[str], typer.Argument(metavar="FILE…", help="Documents; - is stdin.")],
+) -> None:
+    """Say everything that is wrong with documents, with path and line.
+
+    Example: gfs check flow.json
+    """
+    from gitflowstate import checking
+
+    found: list[dict[str, Any]] = []
+    for name in files:
+        data = config.read_file(name, name)
+        found += [{"file": name, **violation} for violation in checking.check_file(name, data)]
+    if found:
+        raise Invalid(
+            f"{len(found)} violations in {len({v['file'] for v in found})} of {len(files)} files",
+            violations=[{**violation, "path": _where(violation)} for violation in found],
+        )
+    output.success({"files": files}, f"{len(files)} valid", as_json=session.json)
+
+
+def _where(violation: dict[str, Any]) -> str:
+    line = f":{violation['line']}" if violation.get("line") else ""
+    return f"{violation['file']}{line}: {violation['path'] or 'document'}"
+
+
+@reads
+def schema(
+    session: Session,
+    name: Annotated[Optional[str], typer.Argument(help="Which: flow, op, key, envelope.")] = None,  # noqa: UP045
+) -> None:
+    """Print a JSON Schema (draft 2020-12), or list them.
+
+    Example: gfs schema flow > flow.schema.json
+    """
+    if name is None:
+        output.success({"schemas": list(SCHEMAS)}, "\n".join(SCHEMAS), as_json=session.json)
+        return
+    if name not in SCHEMAS:
+        raise NotFound(f"there is no schema {name[:40]!r}", hint=f"one of {', '.join(SCHEMAS)}")
+    text = resource(f"schemas/{name}.schema.json").read_text(encoding="utf-8")
+    output.success(json.loads(text), text, as_json=session.json)
+
+
+@writes
+def import_(
+    session: Session,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A flow, or a list; - is stdin.")],
+) -> None:
+    """Take over documents that were kept elsewhere, with their revisions.
+
+    Example: gfs import flow-example-001.json
+    """
+    from gitflowstate import boundary
+
+    raw = codec.load(config.read_file(file, "FILE"))
+    several = isinstance(raw, list)
+    documents = [
+        rules.normalised(boundary.validate(Flow, item)) for item in (raw if several else [raw])
+    ]
+    outcomes: list[Outcome] = []
+    key = session.key
+    for document in documents:
+        session.key = f"{key}\0{document.id}" if key and several else key
+        op = session.op(ops.Import, flow=document.id, document=document)
+        store = session.store(writing=not session.dry_run)
+        outcomes.append(store.preview(op) if session.dry_run else store.commit(op))
+    data = [session.outcome_data(outcome) for outcome in outcomes]
+    lines = [session.outcome_text(outcome) for outcome in outcomes]
+    if session.dry_run:
+        lines.append("(nothing was written)")
+    output.success({"flows": data}, "\n".join(lines), as_json=session.json)
+
+
+@reads
+def export(
+    session: Session,
+    ids: Annotated[Optional[list[str]], typer.Argument(metavar="[ID…]", help="Which.")] = None,  # noqa: UP045
+    every: Annotated[bool, typer.Option("--all", help="Every flow, ended ones too.")] = False,
+) -> None:
+    """Print documents as they are stored: one, or a list that import takes.
+
+    Example: gfs export --all > flows.json
+    """
+    store = session.store()
+    if every:
+        flows = [flow for flow in store.flows(archived=True) if isinstance(flow, Flow)]
+    else:
+        flows = [store.flow(session.flow_id(text)) for text in ids or ()]
+    documents = [codec.to_json(flow) for flow in flows]
+    single = not every and len(flows) == 1
+    body = documents[0] if single else documents
+    text = json.dumps(body, ensure_ascii=False, indent=2)
+    output.success(body, text, as_json=session.json)

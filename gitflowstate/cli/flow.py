@@ -1,0 +1,225 @@
+"""The verbs of a live flow: create, update, note, wait, resume, handoff, take."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional
+
+import typer
+
+from gitflowstate import ops
+from gitflowstate.cli import config, output
+from gitflowstate.cli.session import Session
+from gitflowstate.cli.verb import writes
+from gitflowstate.errors import Usage
+from gitflowstate.kinds import Json
+from gitflowstate.model import Link
+from gitflowstate.store import Outcome
+
+FlowArgument = Annotated[str, typer.Argument(metavar="ID", help="The flow, or a unique prefix.")]
+Texts = Annotated[Optional[list[str]], typer.Option(help="May be given again.")]  # noqa: UP045
+ReasonOption = Annotated[str, typer.Option("--reason", metavar="R", help="Why; recorded.")]
+
+
+def links_of(issues: list[str], links: list[str]) -> tuple[Link, ...]:
+    """Return links from OWNER/REPO#N and from REL=HREF, or a bare HREF."""
+    found = [Link(rel="issue", href=issue) for issue in issues]
+    for link in links:
+        rel, equals, href = link.partition("=")
+        plain = not equals or "/" in rel or ":" in rel
+        found.append(Link(rel="related", href=link) if plain else Link(rel=rel, href=href))
+    return tuple(found)
+
+
+def data_of(path: str | None) -> Json | None:
+    """Return the object that a file of --data holds. Raises Invalid."""
+    if path is None:
+        return None
+    from gitflowstate import codec
+
+    loaded = codec.load(config.read_file(path, "--data"))
+    codec.check_data(loaded, "data")
+    return dict(loaded)
+
+
+@writes
+def create(
+    session: Session,
+    goal: Annotated[str, typer.Argument(help="What is to be reached.")],
+    id: Annotated[Optional[str], typer.Option(help="Its id; minted by default.")] = None,  # noqa: A002, UP045
+    owner: Annotated[Optional[str], typer.Option(help="Its owner; the actor by default.")] = None,  # noqa: UP045
+    next: Annotated[str, typer.Option(help="The first next action.")] = "Plan the work",  # noqa: A002
+    issue: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(metavar="OWNER/REPO#N", help="The issue to keep informed."),
+    ] = None,
+    link: Annotated[Optional[list[str]], typer.Option(metavar="REL=HREF", help="A link.")] = None,  # noqa: UP045
+    label: Annotated[Optional[list[str]], typer.Option(help="A label; may be repeated.")] = None,  # noqa: UP045
+    type: Annotated[Optional[str], typer.Option(help="Its type: types/TYPE.schema.json.")] = None,  # noqa: A002, UP045
+    data: Annotated[Optional[str], typer.Option(metavar="FILE", help="Its data, JSON.")] = None,  # noqa: UP045
+) -> None:
+    """Record a goal before any work begins, and print its id.
+
+    Example: gfs create 'Compare three options' --next 'Read the docs'
+    """
+    op = session.op(
+        ops.Create,
+        minted=id is None,
+        flow=id or minted(session),
+        goal=config.text(goal, "GOAL"),
+        owner=owner or session.actor,
+        next=config.text(next, "--next"),
+        links=links_of(issue or [], link or []),
+        labels=tuple(label or ()),
+        type=type,
+        data=data_of(data),
+    )
+    if session.dry_run:
+        session.write(op)
+        return
+    outcome = session.store(writing=True).commit(op)
+    answer_created(session, outcome)
+
+
+def minted(session: Session) -> str:
+    """Return a fresh id; a longer one where the short one is taken."""
+    short = config.mint_flow_id()
+    taken = session.store(writing=not session.dry_run).exists(short)
+    return config.mint_flow_id(8) if taken else short
+
+
+def answer_created(session: Session, outcome: Outcome) -> None:
+    """Print the id, and the exact command that comes next."""
+    data = session.outcome_data(outcome)
+    following = [
+        "gfs",
+        "update",
+        data["id"],
+        "--progress",
+        "WHAT IS DONE",
+        "--next",
+        "WHAT IS NEXT",
+    ]
+    hint = f"next: gfs update {data['id']} --progress 'WHAT IS DONE' --next 'WHAT IS NEXT'"
+    text = f"{session.outcome_text(outcome)}\n{hint}"
+    output.success(data | {"next": following}, text, as_json=session.json)
+
+
+@writes
+def update(
+    session: Session,
+    id: FlowArgument,  # noqa: A002
+    progress: Annotated[Optional[str], typer.Option(help="What is done; - reads stdin.")] = None,  # noqa: UP045
+    next: Annotated[Optional[str], typer.Option(help="The next action.")] = None,  # noqa: A002, UP045
+    goal: Annotated[Optional[str], typer.Option(help="A better wording of the goal.")] = None,  # noqa: UP045
+    status: Annotated[Optional[str], typer.Option(help="pending or running.")] = None,  # noqa: UP045
+    label: Annotated[Optional[list[str]], typer.Option(help="Add a label.")] = None,  # noqa: UP045
+    unlabel: Annotated[Optional[list[str]], typer.Option(help="Take a label off.")] = None,  # noqa: UP045
+    issue: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(metavar="OWNER/REPO#N", help="Add an issue to keep informed."),
+    ] = None,
+    link: Annotated[Optional[list[str]], typer.Option(metavar="REL=HREF", help="Add.")] = None,  # noqa: UP045
+    unlink: Annotated[Optional[list[str]], typer.Option(metavar="HREF", help="Take off.")] = None,  # noqa: UP045
+    data: Annotated[Optional[str], typer.Option(metavar="FILE", help="New data, JSON.")] = None,  # noqa: UP045
+) -> None:
+    """Record progress and the next action: one revision.
+
+    Example: gfs update f-k2m9qx --progress 'Docs read' --next 'Compare costs'
+    """
+    given = (progress, next, goal, status, label, unlabel, issue, link, unlink, data)
+    if all(value is None for value in given):
+        raise Usage("update was given nothing to record", hint="gfs update ID --progress TEXT")
+    session.write(
+        session.op(
+            ops.Update,
+            flow=session.flow_id(id),
+            progress=config.text(progress, "--progress"),
+            next=config.text(next, "--next"),
+            goal=config.text(goal, "--goal"),
+            status=status,
+            labels=tuple(label or ()),
+            unlabel=tuple(unlabel or ()),
+            links=links_of(issue or [], link or []),
+            unlink=tuple(unlink or ()),
+            data=data_of(data),
+        )
+    )
+
+
+@writes
+def note(
+    session: Session,
+    id: FlowArgument,  # noqa: A002
+    text: Annotated[str, typer.Argument(help="The remark; - reads stdin.")],
+) -> None:
+    """Append a remark; anybody may, and nothing is ever replaced.
+
+    Example: gfs note f-k2m9qx 'The vendor answered: 12 May'
+    """
+    op = session.op(ops.Note, flow=session.flow_id(id), text=config.text(text, "TEXT"))
+    session.write(op)
+
+
+@writes
+def wait(
+    session: Session,
+    id: FlowArgument,  # noqa: A002
+    reason: ReasonOption,
+    until: Annotated[str, typer.Option(metavar="CONDITION", help="What would let it go on.")],
+    on: Annotated[str, typer.Option(help="human, agent or external.")] = "human",
+) -> None:
+    """Stand still, saying why and until what.
+
+    Example: gfs wait f-k2m9qx --reason 'Budget' --until 'Ana approves 300 EUR'
+    """
+    op = session.op(
+        ops.Wait,
+        flow=session.flow_id(id),
+        reason=config.text(reason, "--reason"),
+        until=config.text(until, "--until"),
+        on=on,
+    )
+    session.write(op)
+
+
+@writes
+def resume(
+    session: Session,
+    id: FlowArgument,  # noqa: A002
+    next: Annotated[Optional[str], typer.Option(help="The next action.")] = None,  # noqa: A002, UP045
+) -> None:
+    """Go on after waiting.
+
+    Example: gfs resume f-k2m9qx --next 'Order the part'
+    """
+    op = session.op(ops.Resume, flow=session.flow_id(id), next=config.text(next, "--next"))
+    session.write(op)
+
+
+@writes
+def handoff(
+    session: Session,
+    id: FlowArgument,  # noqa: A002
+    to: Annotated[str, typer.Option(metavar="OWNER", help="The new owner.")],
+    reason: ReasonOption,
+) -> None:
+    """Give the flow to another owner.
+
+    Example: gfs handoff f-k2m9qx --to reviewer --reason 'Draft is ready'
+    """
+    reason_text = config.text(reason, "--reason")
+    session.write(session.op(ops.Handoff, flow=session.flow_id(id), to=to, reason=reason_text))
+
+
+@writes
+def take(
+    session: Session,
+    id: FlowArgument,  # noqa: A002
+    reason: ReasonOption,
+) -> None:
+    """Become the owner of somebody's flow.
+
+    Example: gfs take f-k2m9qx --as new-session --reason 'The old session ended'
+    """
+    reason_text = config.text(reason, "--reason")
+    session.write(session.op(ops.Take, flow=session.flow_id(id), reason=reason_text))

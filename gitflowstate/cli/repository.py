@@ -1,0 +1,124 @@
+"""The verbs of the repository itself: init, where, verify."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from gitflowstate import __version__, founding, history
+from gitflowstate.cli import config, output
+from gitflowstate.cli.session import Session
+from gitflowstate.cli.verb import reads
+from gitflowstate.errors import Corrupt, NotFound
+
+
+@reads
+def init(
+    session: Session,
+    directory: Annotated[Optional[str], typer.Argument(metavar="[DIR]", help="Where.")] = None,  # noqa: UP045
+    no_view: Annotated[bool, typer.Option("--no-view", help="No plain files beside it.")] = False,
+) -> None:
+    """Make a flow repository; harmless where there is one already.
+
+    Example: gfs init ~/flows
+    """
+    chosen = Path(directory) if directory else founding.choose(config.working_folder())
+    founded = founding.init(chosen, view=not no_view)
+    for warning in founded.warnings:
+        output.warn(warning)
+    folder = str(founded.location.folder)
+    following = ["gfs", "create", "GOAL", "--next", "FIRST STEP", "--repo", folder]
+    text = (
+        f"{folder}: {'a new flow repository' if founded.made else 'already a flow repository'}\n"
+        f"next: export GFS_REPO={folder}; gfs create 'GOAL' --next 'FIRST STEP'"
+    )
+    data = {"folder": folder, "made": founded.made, "next": following}
+    output.success(data, text, as_json=session.json)
+
+
+@reads
+def where(session: Session) -> None:
+    """Say which repository this is, and who acts.
+
+    Example: gfs where
+    """
+    place, store = session.location, session.store()
+    head = store.head()
+    data = {
+        "folder": str(place.folder),
+        "gitdir": str(place.gitdir),
+        "ref": place.ref,
+        "head": head.oid,
+        "writable": place.writable,
+        "view": place.view,
+        "actor": session.actor,
+        "version": __version__,
+    }
+    text = "\n".join(f"{name + ':':9} {value}" for name, value in data.items())
+    output.success(data, text, as_json=session.json)
+
+
+@reads
+def verify(
+    session: Session,
+    span: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Argument(metavar="[A..B]", help="Commits after A up to B."),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Edits by hand are errors.")] = False,
+) -> None:
+    """Replay history: every document must be what its operations give.
+
+    Example: gfs verify
+    """
+    store = session.store()
+    since, until = _range(session, span)
+    report = history.verify(store.repo, until, since, _progress)
+    output.progress("")
+    data = {
+        "commits": report.commits,
+        "unmanaged": report.unmanaged,
+        "problems": report.problems,
+        "shallow": report.shallow,
+    }
+    if report.problems or (strict and report.unmanaged):
+        first = report.problems[0] if report.problems else None
+        raise Corrupt(
+            f"commit {first['commit'][:12]}: {first['problem']}"
+            if first
+            else f"{len(report.unmanaged)} commits were made by hand: {report.unmanaged[0]}",
+            hint="git show that commit; the bytes are left alone",
+            **data,
+        )
+    lines = [f"{report.commits} commits replayed, all as their operations say"]
+    lines += [f"unmanaged: {oid[:12]}" for oid in report.unmanaged]
+    if report.shallow:
+        lines.append("the first commit of this shallow clone was taken as given")
+    output.success(data, "\n".join(lines), as_json=session.json)
+
+
+def _progress(count: int) -> None:
+    if count % 100 == 0:
+        output.progress(f"{count:,} commits")
+
+
+def _range(session: Session, span: str | None) -> tuple[str | None, str]:
+    store = session.store()
+    start, dots, end = (span or "").partition("..")
+    if not dots:
+        start, end = "", start
+    until = _commit(session, end) if end else store.head().oid
+    return (_commit(session, start) if start else None), until
+
+
+def _commit(session: Session, text: str) -> str:
+    """Return the commit that a full or short id names, along the history of the head."""
+    store = session.store()
+    for step in history.steps(store.repo, store.head().oid):
+        if len(text) >= 4 and step.commit.oid.startswith(text):  # noqa: PLR2004  as git abbreviates
+            return step.commit.oid
+    if len(text) == 40 and store.repo.has(text):  # noqa: PLR2004  a whole id
+        return text
+    raise NotFound(f"there is no commit {text[:40]!r} behind the head", hint="git log")

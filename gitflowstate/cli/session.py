@@ -1,0 +1,187 @@
+"""One run of one verb: its repository, its store, and how an op is made, committed and answered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from gitflowstate.cli import config, output
+from gitflowstate.errors import Denied
+from gitflowstate.git import Repository
+from gitflowstate.model import Flow
+from gitflowstate.ops import FlowOp, Op
+from gitflowstate.store import Outcome, Store
+from gitflowstate.view import View
+
+
+class Session:
+    """What a verb works with; closed when the verb ends."""
+
+    def __init__(
+        self,
+        *,
+        verb: str,
+        json_: bool = False,
+        repo: str | None = None,
+        as_: str | None = None,
+        expect: int | None = None,
+        key: str | None = None,
+        dry_run: bool = False,
+        allow_secret: str | None = None,
+    ) -> None:
+        self.verb = verb
+        self.json = json_
+        self.repo_argument = repo
+        self.expect = expect
+        self.key = key
+        self.dry_run = dry_run
+        self.allow_secret = allow_secret
+        self._as = as_
+        self._store: Store | None = None
+        self._location: config.Location | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        if self._store is not None:
+            for warning in self._store.repo.warnings:
+                output.warn(warning)
+            self._store.repo.close()
+
+    @property
+    def actor(self) -> str:
+        """Return who acts: --as, GFS_ACTOR, GFS_SESSION, then local."""
+        return config.actor(self._as)
+
+    @property
+    def location(self) -> config.Location:
+        """Return which repository this is. Raises NotFound."""
+        if self._location is None:
+            self._location = config.find(self.repo_argument)
+        return self._location
+
+    def store(self, *, writing: bool = False) -> Store:
+        """Return the store, opened once. Raises Denied when an ordinary clone would be written."""
+        if self._store is None:
+            self._store = self._opened(writing=writing)
+        return self._store
+
+    def _opened(self, *, writing: bool) -> Store:
+        place = self.location
+        if writing and not place.writable:
+            raise Denied(
+                f"{place.folder} is an ordinary clone: reading works here, writing does not",
+                hint="write in the flow repository itself: --repo DIR, or GFS_REPO",
+            )
+        repo = Repository.open(place.gitdir, trust=config.trust(), writing=writing)
+        view = View(Path(place.folder), Path(place.gitdir)) if place.view else None
+
+        def published(old: str, new: str, changes: Any) -> None:  # noqa: ANN401  a mapping of bytes
+            if view is not None:
+                repo.warnings.extend(view.refresh(repo, old, new, changes))
+
+        return Store(repo, ref=place.ref, timeout=config.lock_timeout(), published=published)
+
+    def flow_id(self, text: str) -> str:
+        """Return the id that a text names, exactly or as a unique prefix."""
+        return self.store().resolve(text)
+
+    # ── writing ─────────────────────────────────────────────────────────────────────────────────
+
+    def op(self, kind: type[FlowOp], *, minted: bool = False, **fields: Any) -> FlowOp:  # noqa: ANN401  fields of the op
+        """Return an op of this run: time, actor, expectation and key are common to all."""
+        op = kind(
+            at=config.now(),
+            by=self.actor,
+            expect=self.expect,
+            allow_secret=self.allow_secret,
+            made=(fields["flow"],) if minted else (),
+            **fields,
+        )
+        return op if self.key is None else self._keyed(op, self.key, minted=minted)
+
+    def _keyed(self, op: FlowOp, key: str, *, minted: bool) -> FlowOp:
+        from gitflowstate import codec, request
+
+        asked = codec.to_json(codec.checked(op))
+        for name in ("at", "by", "expect", "made", "allow_secret", *(("flow",) if minted else ())):
+            asked.pop(name, None)
+        digest = request.request_digest(op.TAG, asked)
+        return op.replace(key=request.key_digest(key), request=digest)
+
+    def write(self, op: FlowOp, **answer: Any) -> Outcome:  # noqa: ANN401  JSON values
+        """Commit an op and print the answer; with --dry-run print what it would do."""
+        store = self.store(writing=not self.dry_run)
+        if self.dry_run:
+            outcome = store.preview(op)
+            self._show_preview(outcome)
+            return outcome
+        outcome = store.commit(op)
+        self.answer(outcome, **answer)
+        return outcome
+
+    def answer(self, outcome: Outcome, hint: str = "", **more: Any) -> None:  # noqa: ANN401  JSON values
+        """Print what became of an op: the flow, its revision and status."""
+        data, text = self.outcome_data(outcome) | more, self.outcome_text(outcome)
+        output.success(data, "\n".join(filter(None, (text, hint))), as_json=self.json)
+
+    def outcome_text(self, outcome: Outcome) -> str:
+        """Return the success line."""
+        receipt = outcome.receipt
+        if receipt is not None:
+            return f"{receipt.flow} r{receipt.revision} (already done under this key)"
+        flow = outcome.flow
+        assert flow is not None
+        return f"{flow.id} r{flow.revision} {flow.status}" + (
+            "" if outcome.commit else " (unchanged)"
+        )
+
+    def outcome_data(self, outcome: Outcome) -> dict[str, Any]:
+        """Return the answer of a writing verb as JSON."""
+        receipt, flow = outcome.receipt, outcome.flow
+        if receipt is not None:
+            return {
+                "id": receipt.flow,
+                "revision": receipt.revision,
+                "changed": False,
+                "repeated": True,
+                "made": list(receipt.made),
+            }
+        assert flow is not None
+        return {
+            "id": flow.id,
+            "revision": flow.revision,
+            "status": flow.status,
+            "changed": outcome.commit is not None,
+            "commit": outcome.commit,
+        }
+
+    def _show_preview(self, outcome: Outcome) -> None:
+        before, after = flow_before(outcome), outcome.flow
+        data = self.outcome_data(outcome) | {"dry_run": True}
+        if outcome.commit is None:
+            output.success(data, f"{self.outcome_text(outcome)}; nothing to do", as_json=self.json)
+            return
+        assert after is not None
+        from gitflowstate import compare, prose
+
+        difference = compare.diff(before, after)
+        message = outcome.message.decode()
+        data |= {"commit": None, "diff": difference, "message": message}
+        text = f"{difference}\n\n{prose.terminal(message)}\n(nothing was written)"
+        output.success(data, text, as_json=self.json)
+
+
+def flow_before(outcome: Outcome) -> Flow | None:
+    """Return the flow as the op found it."""
+    from gitflowstate import machine
+
+    op: Op = outcome.op
+    return machine.find(op.flow, outcome.before) if isinstance(op, FlowOp) else None

@@ -1,0 +1,94 @@
+"""How a function becomes a verb: the options all verbs share, and the session it runs in.
+
+Rule: a command's module is imported, and its parameters are built, only when it is the one called.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, Optional, TypeVar
+
+import typer
+from typer.core import TyperCommand
+from typer.main import get_command_from_info
+from typer.models import CommandInfo
+
+from gitflowstate.cli.session import Session
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_COMMON: dict[str, tuple[Any, Any]] = {
+    "json_": (Annotated[bool, typer.Option("--json", help="Print one JSON document.")], False),
+    "repo": (
+        Annotated[Optional[str], typer.Option("--repo", metavar="DIR", help="The repository.")],  # noqa: UP045  evaluated by typer
+        None,
+    ),
+    "as_": (
+        Annotated[Optional[str], typer.Option("--as", metavar="ACTOR", help="Who acts.")],  # noqa: UP045
+        None,
+    ),
+}
+_WRITING: dict[str, tuple[Any, Any]] = {
+    "expect": (
+        Annotated[
+            Optional[int],  # noqa: UP045
+            typer.Option("--expect", metavar="N", help="Refuse unless the revision is N."),
+        ],
+        None,
+    ),
+    "key": (
+        Annotated[
+            Optional[str],  # noqa: UP045
+            typer.Option("--key", metavar="K", help="Idempotency key: the repeat is harmless."),
+        ],
+        None,
+    ),
+    "dry_run": (
+        Annotated[bool, typer.Option("--dry-run", help="Print diff and message; write nothing.")],
+        False,
+    ),
+    "allow_secret": (
+        Annotated[
+            Optional[str],  # noqa: UP045
+            typer.Option("--allow-secret", metavar="REASON", help="For a false alarm; recorded."),
+        ],
+        None,
+    ),
+}
+
+
+def reads(function: F) -> F:
+    """Mark a verb that only reads."""
+    function.__options__ = _COMMON  # type: ignore[attr-defined]
+    return function
+
+
+def writes(function: F) -> F:
+    """Mark a verb that records something."""
+    function.__options__ = _WRITING | _COMMON  # type: ignore[attr-defined]
+    return function
+
+
+def command(name: str, function: Callable[..., Any]) -> TyperCommand:
+    """Return the command for a verb, its parameters built from the function's annotations."""
+    options: dict[str, tuple[Any, Any]] = function.__options__  # type: ignore[attr-defined]
+
+    def call(**given: Any) -> None:  # noqa: ANN401  whatever the verb takes
+        shared = {option: given.pop(option) for option in options}
+        with Session(verb=name, **shared) as session:
+            function(session, **given)
+
+    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    added = [
+        inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for option, (kind, default) in options.items()
+    ]
+    keyword = [param.replace(kind=inspect.Parameter.KEYWORD_ONLY) for param in own]
+    call.__signature__ = inspect.Signature([*keyword, *added])  # type: ignore[attr-defined]
+    call.__annotations__ = {}
+    call.__doc__ = function.__doc__
+    info = CommandInfo(name=name, callback=call)
+    built = get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
+    assert isinstance(built, TyperCommand)
+    return built

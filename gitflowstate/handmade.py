@@ -1,0 +1,87 @@
+"""Commits made by hand: which are, what they touched, and which flows they left unusable.
+
+Rule: what counts is the document at the head (architecture, section 1). A hand-made document that
+is valid and whose revision rose is used; any other makes its flow unusable until `adopt`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gitflowstate import documents, machine
+from gitflowstate.errors import Corrupt
+from gitflowstate.git import CommitInfo, Repository
+from gitflowstate.message import decode_trailers
+from gitflowstate.model import GOVERNED, UNUSABLE_PATH, Fallen, Unusable
+from gitflowstate.ops import Observe
+
+FLOW_FOLDERS = ("flows", "archive")
+
+
+def is_managed(commit: CommitInfo) -> bool:
+    """Tell whether a commit carries an operation."""
+    return decode_trailers(commit.message) is not None
+
+
+def base(repo: Repository, head: str) -> CommitInfo | None:
+    """Return the last commit that gfs made, at or before the head; None where there is none."""
+    return next((c for c in repo.lineage(head, GOVERNED) if is_managed(c)), None)
+
+
+def touched(repo: Repository, old: str | None, new: str) -> list[str]:
+    """Return the ids of the flows that differ between two trees, in order."""
+    changed = repo.diff(old, new, FLOW_FOLDERS)
+    return sorted({path.rsplit("/", 1)[-1].removesuffix(".json") for path, _, _ in changed})
+
+
+def entries(repo: Repository, tree: str) -> dict[str, Fallen]:
+    """Return what `unusable.json` of a tree says, by flow."""
+    unusable = documents.read(repo, tree, UNUSABLE_PATH)
+    return {e.flow: e for e in unusable.flows} if isinstance(unusable, Unusable) else {}
+
+
+def verdict(repo: Repository, managed: str, tree: str, flow: str) -> Fallen | None:
+    """Return the entry a flow deserves at a tree whose last managed tree is `managed`."""
+    entry = entries(repo, managed).get(flow)
+    if managed == tree:
+        return entry
+    before = documents.flow_at(repo, managed, flow)
+    return machine.judge(entry, before, documents.flow_at(repo, tree, flow), flow)
+
+
+def observe(repo: Repository, managed: CommitInfo, head: CommitInfo, at: str) -> Observe | None:
+    """Return the op that records what edits by hand did since the last managed commit.
+
+    None where they left `unusable.json` as it is.
+    """
+    fallen, mended = [], []
+    known = entries(repo, managed.tree)
+    for flow in touched(repo, managed.tree, head.tree):
+        entry = known.get(flow)
+        now = verdict(repo, managed.tree, head.tree, flow)
+        if now is not None and now != entry:
+            fallen.append(now)
+        elif now is None and entry is not None:
+            mended.append(flow)
+    if not fallen and not mended:
+        return None
+    return Observe(at=at, by="gfs", fallen=tuple(fallen), mended=tuple(mended))
+
+
+def check_untouched(repo: Repository, managed: CommitInfo, head: CommitInfo) -> None:
+    """Refuse a head whose `unusable.json` or mark was edited by hand. Raises Corrupt."""
+    files = ("unusable.json", "gitflowstate.json")
+    for path, _, _ in repo.diff(managed.tree, head.tree, files):
+        raise Corrupt(
+            f"{path} was edited by hand after {managed.oid[:12]}",
+            hint="ask a person to revert that commit",
+            path=path,
+        )
+
+
+def unmanaged(repo: Repository, managed: str, head: str) -> Iterator[CommitInfo]:
+    """Yield the commits made by hand between the last managed one and the head."""
+    for commit in repo.lineage(head, GOVERNED):
+        if commit.oid == managed:
+            return
+        yield commit

@@ -1,0 +1,192 @@
+"""History along first parents: the log of a flow, the changes since a commit, and the audit.
+
+Rules: never a date, only ancestry; a merge whose governed trees equal one parent's is followed to
+that parent; the first commit of a shallow clone is taken as given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from gitflowstate import codec, documents, handmade, machine
+from gitflowstate.errors import Corrupt, GfsError, Invalid, NotFound
+from gitflowstate.git import CommitInfo, Repository
+from gitflowstate.kinds import MAX_DOCUMENT
+from gitflowstate.message import RULES, Record, decode_message, decode_trailers, large_parts
+from gitflowstate.model import GOVERNED, Flow, Value
+from gitflowstate.ops import FlowOp
+
+
+class Step(NamedTuple):
+    """One commit and the one before it; what the commit says of itself, if gfs made it."""
+
+    commit: CommitInfo
+    parent: CommitInfo | None
+    trailers: dict[str, str] | None
+
+
+def steps(repo: Repository, head: str) -> Iterator[Step]:
+    """Yield the commits from the head back along first parents."""
+    later: CommitInfo | None = None
+    for commit in repo.lineage(head, GOVERNED):
+        if later is not None:
+            yield Step(later, commit, decode_trailers(later.message))
+        later = commit
+    if later is not None:
+        yield Step(later, None, decode_trailers(later.message))
+
+
+def of_flow(repo: Repository, head: str, flow: str) -> Iterator[Step]:
+    """Yield the commits that changed a flow, newest first, those made by hand included."""
+    for step in steps(repo, head):
+        if step.trailers is None:
+            before = step.parent.tree if step.parent else None
+            if flow in handmade.touched(repo, before, step.commit.tree):
+                yield step
+        elif step.trailers.get("Flow") == flow:
+            yield step
+            if step.trailers.get("Revision") == "1":
+                return
+
+
+def at_revision(repo: Repository, head: str, flow: str, revision: int) -> Flow:
+    """Return a flow as it was at a revision. Raises NotFound."""
+    for step in of_flow(repo, head, flow):
+        found = documents.flow_at(repo, step.commit.tree, flow)
+        if found is not None and found[0].revision == revision:
+            return found[0]
+        if found is not None and found[0].revision < revision:
+            break
+    raise NotFound(f"{flow} has no revision {revision}", hint=f"gfs log {flow}")
+
+
+class Changes(NamedTuple):
+    """The flows that differ from an earlier commit; `known` is false where it is no ancestor."""
+
+    flows: list[str]
+    known: bool
+    commits: int
+
+
+def changes(repo: Repository, head: CommitInfo, since: str | None) -> Changes:
+    """Return the flows that changed after `since`, which the walk along first parents must meet.
+
+    Where it does not (rewritten history, or since is None), every flow is named.
+    """
+    count = 0
+    for commit in repo.lineage(head.oid, GOVERNED) if since else ():
+        if commit.oid == since:
+            return Changes(handmade.touched(repo, commit.tree, head.tree), True, count)  # noqa: FBT003
+        count += 1
+    every = documents.flow_ids(repo, head.tree, archived=True)
+    return Changes(every, since is None, count)
+
+
+# ── the audit ───────────────────────────────────────────────────────────────────────────────────
+
+
+class Report(NamedTuple):
+    """What `verify` found."""
+
+    commits: int
+    unmanaged: list[str]
+    problems: list[dict[str, str]]
+    shallow: bool
+
+
+def verify(
+    repo: Repository,
+    head: str,
+    since: str | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Report:
+    """Replay every commit after `since` and compare each governed path with its blob.
+
+    Problems are collected, none is raised; `progress` is told the count of commits done.
+    """
+    unmanaged: list[str] = []
+    problems: list[dict[str, str]] = []
+    count, shallow = 0, False
+    for step in steps(repo, head):
+        if step.commit.oid == since:
+            break
+        count += 1
+        if step.parent is None and step.commit.parents:
+            shallow = True  # taken as given
+        elif step.trailers is None:
+            if _governed(repo, step):
+                unmanaged.append(step.commit.oid)
+        else:
+            problems += _audit(repo, step)
+        if progress:
+            progress(count)
+    return Report(count, unmanaged, problems, shallow)
+
+
+def _governed(repo: Repository, step: Step) -> dict[str, str | None]:
+    before = step.parent.tree if step.parent else None
+    return {
+        path: new.oid if new else None
+        for path, _, new in repo.diff(before, step.commit.tree, GOVERNED)
+    }
+
+
+def _audit(repo: Repository, step: Step) -> list[dict[str, str]]:
+    try:
+        replay(repo, step)
+    except GfsError as error:
+        return [{"commit": step.commit.oid, "problem": error.message}]
+    return []
+
+
+def replay(repo: Repository, step: Step) -> Record:
+    """Apply a commit's op to its parent and compare the outcome with its tree: the law.
+
+    Raises Corrupt where they differ, Invalid where the op cannot be read.
+    """
+    changed = _governed(repo, step)
+    record = _record(repo, step, changed)
+    before = documents.load(
+        repo, step.parent.tree if step.parent else None, machine.reads(record.op)
+    )
+    after = machine.apply(record.op, before)
+    values = {path: value for path, value in after.items() if value is not before[path]}
+    if values.keys() != changed.keys():
+        odd = sorted(values.keys() ^ changed.keys())
+        raise Corrupt(f"{record.op.TAG} does not account for {', '.join(odd[:3])}")
+    for path, value in values.items():
+        _compare(repo, path, value, changed[path])
+    _check_trailers(record, after)
+    return record
+
+
+def _record(repo: Repository, step: Step, changed: dict[str, str | None]) -> Record:
+    files = {}
+    if '"sha256":' in (step.trailers or {})["Gfs-Op"]:
+        blobs = (repo.blob(oid, MAX_DOCUMENT + 1) for oid in changed.values() if oid)
+        files = large_parts(blobs)
+    record = decode_message(step.commit.message, files)
+    assert record is not None
+    if record.rules > RULES:
+        raise Invalid(f"written under rule set {record.rules}; this gfs knows {RULES}")
+    return record
+
+
+def _compare(repo: Repository, path: str, value: Value | None, oid: str | None) -> None:
+    if value is None or oid is None:
+        if value is not None or oid is not None:
+            raise Corrupt(f"{path} is {'there' if oid else 'absent'} against its operation")
+        return
+    if codec.encode(value) != repo.blob(oid, MAX_DOCUMENT + 1):
+        raise Corrupt(f"{path} differs from what its operation gives")
+    documents.remember(path, oid, value)
+
+
+def _check_trailers(record: Record, after: machine.State) -> None:
+    if not isinstance(record.op, FlowOp):
+        return
+    flow = machine.find(record.op.flow, after)
+    stated = (record.flow, record.revision, record.status)
+    if flow is None or stated != (flow.id, flow.revision, flow.status):
+        raise Corrupt("the trailers do not agree with the document")
