@@ -1,0 +1,111 @@
+"""What every test stands on: a sealed environment, one scale, one profile for properties."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import hypothesis
+import pytest
+from scaling import scale as scaled
+
+# What of the developer's environment reaches a test, by prefix.
+SEALED = ("GIT_", "GFS_", "XDG_", "GH_", "GITHUB_", "SSH_", "LC_", "PYTHON")
+KEPT = ("GFS_TEST_SCALE", "PYTHONPATH", "PYTHONHASHSEED", "PYTHONDONTWRITEBYTECODE")
+DROPPED = ("EMAIL", "LANG", "LANGUAGE", "EDITOR", "VISUAL", "PAGER", "COLUMNS", "LINES", "NO_COLOR")
+IDENTITY = {"name": "A Tester", "email": "tester@example.invalid"}
+GITCONFIG = """\
+[user]
+\tname = A Tester
+\temail = tester@example.invalid
+[init]
+\tdefaultBranch = main
+[commit]
+\tgpgSign = false
+[protocol "file"]
+\tallow = always
+"""
+
+hypothesis.settings.register_profile(
+    "gfs",
+    derandomize=False,
+    deadline=None,  # no test is about the speed of this machine
+    max_examples=scaled(50),
+    print_blob=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("gfs")
+
+
+def sealed(home: Path) -> dict[str, str]:
+    """Return the environment of a test whose home is `home`, and give that its `.gitconfig`."""
+    home.mkdir(parents=True, exist_ok=True)
+    (home / ".gitconfig").write_text(GITCONFIG)
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in KEPT or not (name.startswith(SEALED) or name in DROPPED)
+    }
+    roles = {
+        f"GIT_{role}_{part.upper()}": value
+        for role in ("AUTHOR", "COMMITTER")
+        for part, value in IDENTITY.items()
+    }
+    return (
+        kept
+        | roles
+        | {
+            "HOME": str(home),
+            "XDG_CONFIG_HOME": str(home / ".config"),
+            "XDG_CACHE_HOME": str(home / ".cache"),
+            "XDG_STATE_HOME": str(home / ".state"),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_EDITOR": "false",
+            "GIT_PAGER": "cat",
+            "LC_ALL": "C.UTF-8",
+            "TERM": "dumb",
+            "TZ": "UTC",
+        }
+    )
+
+
+def _become(environment: dict[str, str]) -> None:
+    # Pytest keeps the name of the running test there, and removes it itself.
+    kept = {name: os.environ[name] for name in os.environ if name.startswith("PYTEST_")}
+    if dict(os.environ) != environment | kept:
+        os.environ.clear()
+        os.environ.update(environment | kept)
+    time.tzset()
+
+
+@pytest.fixture(scope="session")
+def sealed_environment(tmp_path_factory) -> dict[str, str]:
+    """Return the one environment in which every test begins."""
+    return sealed(tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(autouse=True)
+def _sealed(sealed_environment):
+    """Begin in the sealed environment and the same folder, whatever the test before did."""
+    here = Path.cwd()
+    _become(sealed_environment)
+    yield
+    _become(sealed_environment)
+    os.chdir(here)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch) -> Path:
+    """Return a home of this test alone, for what writes there."""
+    fresh = tmp_path / "home"
+    for name, value in sealed(fresh).items():
+        monkeypatch.setenv(name, value)
+    return fresh
+
+
+@pytest.fixture(scope="session")
+def scale():
+    """Return `scaling.scale`: a count times GFS_TEST_SCALE."""
+    return scaled
