@@ -7,6 +7,7 @@ A document of a newer schema version keeps every field it has and is refused on 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any, NamedTuple, TypeVar
 
@@ -323,3 +324,23 @@ def digest(data: bytes) -> str:
 def kind_of(field: Field) -> str:
     """Return the rule of a scalar field, for people."""
     return KINDS[field.kind].rule
+
+
+def checked(value: V) -> V:
+    """Return a value that was built in code, once every field is of its kind. Raises Invalid."""
+    return from_json(type(value), to_json(value))
+
+
+def texts(value: Value) -> Iterator[tuple[str, str]]:
+    """Yield every text in a value with the path of its field, keys of free-form data included."""
+    pending: list[tuple[str, Any]] = list(to_json(value).items())
+    while pending:
+        path, node = pending.pop()
+        if isinstance(node, str):
+            yield path, node
+        elif isinstance(node, dict):
+            for key, child in node.items():
+                yield f"{path}.<key>", key
+                pending.append((f"{path}.{key}", child))
+        elif isinstance(node, list):
+            pending.extend((f"{path}.{number}", child) for number, child in enumerate(node))

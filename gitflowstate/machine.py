@@ -75,7 +75,7 @@ def reads(op: Op) -> tuple[str, ...]:
     else:
         paths.append(UNUSABLE_PATH)
     if isinstance(op, FlowOp):
-        paths += [flow_path(op.flow), archive_path(op.flow)]
+        paths += places(op.flow)
     if isinstance(op, Create) and op.attempt_of:
         paths.append(archive_path(op.attempt_of))
     return tuple(paths)
@@ -119,12 +119,17 @@ def answered(op: Op, state: State) -> Receipt | None:
 # ── one flow ────────────────────────────────────────────────────────────────────────────────────
 
 
+def places(flow: str) -> tuple[str, str]:
+    """Return where a flow may stand: while it lives, and once it has ended."""
+    return flow_path(flow), archive_path(flow)
+
+
 def find(flow: str, state: State) -> Flow | None:
     """Return the flow among the documents, wherever it is kept.
 
     Raises Corrupt when it stands in both folders.
     """
-    kept = [state[path] for path in (flow_path(flow), archive_path(flow)) if state[path]]
+    kept = [state[path] for path in places(flow) if state[path]]
     if len(kept) > 1:
         raise Corrupt(
             f"{flow} stands in flows/ and in archive/; both were left alone",
@@ -139,22 +144,21 @@ def _entry(flow: str, state: State) -> Fallen | None:
     return next((entry for entry in entries if entry.flow == flow), None)
 
 
-def check_usable(flow: str, entry: Fallen | None) -> None:
-    """Refuse a flow that was edited by hand against the rules. Raises Corrupt."""
-    if entry is not None:
-        raise Corrupt(
-            f"{flow} was edited by hand: its last managed revision is {entry.revision}, and what "
-            "stands there now is not a later one",
-            hint=f"gfs adopt {flow} --reason REASON, or revert that commit",
-            next=["gfs", "adopt", flow, "--reason", "REASON"],
-        )
+def fallen(entry: Fallen) -> Corrupt:
+    """Return the error for a flow that was edited by hand against the rules."""
+    return Corrupt(
+        f"{entry.flow} was edited by hand: its last managed revision is {entry.revision}, and what "
+        "stands there now is not a later one",
+        hint=f"gfs adopt {entry.flow} --reason REASON, or revert that commit",
+        next=["gfs", "adopt", entry.flow, "--reason", "REASON"],
+    )
 
 
 def _born(op: Create | Import, state: State) -> State:
     existing = find(op.flow, state)
     entry = _entry(op.flow, state)
-    if existing is None and entry is not None:
-        check_usable(op.flow, entry)
+    if entry is not None:
+        raise fallen(entry)
     if isinstance(op, Create):
         parent = state[archive_path(op.attempt_of)] if op.attempt_of else None
         flow = rules.create(op, parent if isinstance(parent, Flow) else None, existing)
@@ -167,11 +171,10 @@ def _born(op: Create | Import, state: State) -> State:
 
 def _changed(op: FlowOp, state: State) -> State:
     flow, entry = find(op.flow, state), _entry(op.flow, state)
+    if entry is not None and (flow is None or not isinstance(op, Adopt)):
+        raise fallen(entry)
     if flow is None:
-        check_usable(op.flow, entry)
         raise NotFound(f"there is no flow {op.flow}", hint="gfs list --all")
-    if not isinstance(op, Adopt):
-        check_usable(op.flow, entry)
     _check_version(flow)
     _check_expected(op, flow)
     _check_owner(op, flow)
@@ -258,9 +261,9 @@ def _written(op: FlowOp, state: State, before: Flow | None, after: Flow) -> Stat
     """Return the state with the flow in its place, the receipt of the key, and no entry left."""
     if op.ADDS:
         check_size(after)
-    paths = {flow_path(after.id): None, archive_path(after.id): None}
-    place = flow_path(after.id) if live(after) else archive_path(after.id)
-    result: dict[str, Value | None] = {**state, **paths, place: after}
+    active, archived = places(after.id)
+    result: dict[str, Value | None] = {**state, active: None, archived: None}
+    result[active if live(after) else archived] = after
     if isinstance(op, Adopt):
         result[UNUSABLE_PATH] = _unusable(state, (), (op.flow,))
     if op.key and op.request:

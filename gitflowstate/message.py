@@ -89,9 +89,13 @@ def _quiet(match: re.Match[str]) -> str:
 
 def _inline(field: Field, value: Any, raw: Any) -> Any:  # noqa: ANN401  any JSON
     stored = _stored(field, value)
-    if stored is None or len(stored) <= MAX_INLINE:
+    if stored is None or (len(stored) <= MAX_INLINE and not _is_reference(raw)):
         return raw
     return {"sha256": digest(stored), "bytes": len(stored)}
+
+
+def _is_reference(raw: Any) -> bool:  # noqa: ANN401  any JSON
+    return isinstance(raw, dict) and raw.keys() == {"sha256", "bytes"}
 
 
 def _stored(field: Field, value: Any) -> bytes | None:  # noqa: ANN401  any field
@@ -109,13 +113,12 @@ def _stored(field: Field, value: Any) -> bytes | None:  # noqa: ANN401  any fiel
 
 
 def large_parts(documents: Iterable[bytes]) -> dict[str, Any]:
-    """Return the values of more than 4 KiB in the documents of a commit, by digest."""
+    """Return the values in the documents of a commit that its op may refer to, by digest."""
     found: dict[str, Any] = {}
     for data in documents:
         raw = load(data)
-        if len(data) > MAX_INLINE:
-            found[digest(data)] = raw
-            _collect(raw, found)
+        found[digest(data)] = raw
+        _collect(raw, found)
     return found
 
 
@@ -149,7 +152,7 @@ def decode_op(line: str, files: Mapping[str, Any]) -> Op:
 
 
 def _complete(field: Field | None, raw: Any, files: Mapping[str, Any]) -> Any:  # noqa: ANN401  any JSON
-    if field is None or not isinstance(raw, dict) or raw.keys() != {"sha256", "bytes"}:
+    if field is None or not _is_reference(raw):
         return raw
     if field.nested is None and field.kind not in ("Text", "Words", "Json"):
         return raw

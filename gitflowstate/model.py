@@ -7,6 +7,7 @@ null are the same. `_encoded` may keep a value's canonical bytes; it is no part 
 
 from __future__ import annotations
 
+from datetime import datetime
 from hashlib import sha256
 from typing import Any, ClassVar, Self, dataclass_transform
 
@@ -254,3 +255,8 @@ def instant(time: Time) -> str:
 def latest(*times: Time | None) -> Time:
     """Return the latest of the times that are given."""
     return max((time for time in times if time is not None), key=instant)
+
+
+def seconds(time: Time) -> int:
+    """Return a time as whole seconds since 1970, which Git keeps for a commit."""
+    return int(datetime.fromisoformat(time).timestamp())
