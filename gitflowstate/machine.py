@@ -1,12 +1,12 @@
 """The state machine: the tables, and `apply`.
 
 Rule 1: every transition lives here. A table says which status an op may find and which it may
-leave; a rule says what else changes; twenty lines interpret both.
+leave; `rules` says what else changes, `guards` what every op must pass, `judgement` which flows
+edits by hand have left unusable; twenty lines interpret all four.
 
 `apply(op, state)` is pure and total over the union of ops. `state` maps the paths that `reads(op)`
 names to documents, absent ones to None. It returns the very same mapping when there is nothing to
 do; else a mapping with other values, of which None removes; or it raises, and nothing has changed.
-The order is fixed: the receipt of the key, then `expect`, then the rules.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gitflowstate import codec, rules
+from gitflowstate import guards, rules
 from gitflowstate.errors import Corrupt, NotFound, Rejected, Stale
-from gitflowstate.kinds import MAX_CHILDREN, MAX_GROWN, TERMINAL, Status
+from gitflowstate.guards import check_size
+from gitflowstate.judgement import entry_of, fallen, judge, listed
+from gitflowstate.kinds import TERMINAL, Status
 from gitflowstate.model import (
     FORMAT_PATH,
     UNUSABLE_PATH,
@@ -24,7 +26,6 @@ from gitflowstate.model import (
     Flow,
     Format,
     Receipt,
-    Unusable,
     Value,
     archive_path,
     flow_path,
@@ -34,7 +35,43 @@ from gitflowstate.model import (
 )
 from gitflowstate.ops import Adopt, Create, FlowOp, Import, Init, Observe, Op
 
+__all__ = [
+    "TABLE",
+    "State",
+    "answered",
+    "apply",
+    "check_size",
+    "fallen",
+    "find",
+    "judge",
+    "places",
+    "reads",
+]
+
 State = Mapping[str, Value | None]
+
+# The life of a flow
+#
+#     create ─→ pending ⇄ running ⇄ waiting        kept in flows/
+#                  └─────┬────┴─────────┘
+#                        ↓     ↑ reopen
+#                      done, failed                kept in archive/
+#
+# `create` makes a flow that is pending; `import` takes one over in whatever state it is. From then
+# on the table decides. Its rows are the operations, its columns the five statuses, and an entry
+# lists the statuses that the operation may leave behind. A column that a row does not have is a
+# refusal: that is how a terminal flow, which stands in the rows of `reopen` and `adopt` only, stays
+# as it ended. `done` finds done, and `fail` finds failed, for one reason: the same end reported
+# twice is "already so" and succeeds, while another end is refused (`_stepped`).
+#
+# A few things are true of every row, and are kept out of it. An op that would leave the flow as it
+# is makes no revision. One that changes it makes exactly one, stamps `updated_at`, which never goes
+# back, and moves the document between the folders when it ends or is reopened. Nothing here
+# mentions tasks: which of them stand in the way of an end is for `rules` to say.
+#
+# The order in which an op is judged is part of the contract, for it decides what the repeat of a
+# lost answer gets: first the receipt of its key (this request was carried out: nothing to do), then
+# whether the flow can be used at all, then `expect`, then the owner, then the table, then the rule.
 
 _ANY_LIVE: dict[Status, tuple[Status, ...]] = {
     "pending": ("pending",),
@@ -42,8 +79,7 @@ _ANY_LIVE: dict[Status, tuple[Status, ...]] = {
     "waiting": ("waiting",),
 }
 
-# op -> the status it finds -> the statuses it may leave. What is not here is refused.
-# A terminal flow in a row is "already so": the rule leaves it as it is, or refuses.
+# op -> the status it finds -> the statuses it may leave.
 TABLE: dict[str, dict[Status, tuple[Status, ...]]] = {
     "update": {
         "pending": ("pending", "running"),
@@ -91,7 +127,8 @@ def apply(op: Op, state: State) -> State:
     if isinstance(op, Init):
         return {**state, FORMAT_PATH: Format(format=1)} if state[FORMAT_PATH] is None else state
     if isinstance(op, Observe):
-        return _observe(op, state)
+        unusable = listed(state[UNUSABLE_PATH], op.fallen, op.mended)
+        return state if unusable == state[UNUSABLE_PATH] else {**state, UNUSABLE_PATH: unusable}
     assert isinstance(op, FlowOp)
     if isinstance(op, (Create, Import)):
         return _born(op, state)
@@ -138,25 +175,9 @@ def find(flow: str, state: State) -> Flow | None:
     return kept[0] if kept else None  # type: ignore[return-value]
 
 
-def _entry(flow: str, state: State) -> Fallen | None:
-    unusable = state[UNUSABLE_PATH]
-    entries = unusable.flows if isinstance(unusable, Unusable) else ()
-    return next((entry for entry in entries if entry.flow == flow), None)
-
-
-def fallen(entry: Fallen) -> Corrupt:
-    """Return the error for a flow that was edited by hand against the rules."""
-    return Corrupt(
-        f"{entry.flow} was edited by hand: its last managed revision is {entry.revision}, and what "
-        "stands there now is not a later one",
-        hint=f"gfs adopt {entry.flow} --reason REASON, or revert that commit",
-        next=["gfs", "adopt", entry.flow, "--reason", "REASON"],
-    )
-
-
 def _born(op: Create | Import, state: State) -> State:
     existing = find(op.flow, state)
-    entry = _entry(op.flow, state)
+    entry = entry_of(state[UNUSABLE_PATH], op.flow)
     if entry is not None:
         raise fallen(entry)
     if isinstance(op, Create):
@@ -170,14 +191,14 @@ def _born(op: Create | Import, state: State) -> State:
 
 
 def _changed(op: FlowOp, state: State) -> State:
-    flow, entry = find(op.flow, state), _entry(op.flow, state)
+    flow, entry = find(op.flow, state), entry_of(state[UNUSABLE_PATH], op.flow)
     if entry is not None and (flow is None or not isinstance(op, Adopt)):
         raise fallen(entry)
     if flow is None:
         raise NotFound(f"there is no flow {op.flow}", hint="gfs list --all")
-    _check_version(flow)
-    _check_expected(op, flow)
-    _check_owner(op, flow)
+    guards.check_version(flow)
+    guards.check_expected(op, flow)
+    guards.check_owner(op, flow)
     after = _stepped(op, flow, entry)
     if after is flow:
         return state
@@ -228,35 +249,6 @@ RULES: dict[str, Callable[[Any, Flow], Flow]] = {
 }
 
 
-def _check_version(flow: Flow) -> None:
-    if flow.schema_version > Flow.VERSION:
-        raise Rejected(
-            f"{flow.id} has schema version {flow.schema_version}; this gfs writes {Flow.VERSION}",
-            hint="upgrade gitflowstate",
-        )
-
-
-def _check_expected(op: FlowOp, flow: Flow) -> None:
-    if op.expect is not None and op.expect != flow.revision:
-        raise Stale(
-            f"{flow.id} is at r{flow.revision}, not r{op.expect}",
-            hint=f"gfs show {flow.id}, then decide",
-            revision=flow.revision,
-            next=["gfs", "show", flow.id],
-        )
-
-
-def _check_owner(op: FlowOp, flow: Flow) -> None:
-    """Refuse a named actor what belongs to another named owner (architecture, section 9)."""
-    if op.OWNERS and op.by != flow.owner and "local" not in (op.by, flow.owner):
-        raise Stale(
-            f"{flow.id} is owned by {flow.owner}; {op.by} may not {op.TAG} it",
-            hint=f"gfs take {flow.id} --reason REASON, or ask {flow.owner} for gfs handoff",
-            owner=flow.owner,
-            next=["gfs", "take", flow.id, "--reason", "REASON"],
-        )
-
-
 def _written(op: FlowOp, state: State, before: Flow | None, after: Flow) -> State:
     """Return the state with the flow in its place, the receipt of the key, and no entry left."""
     if op.ADDS:
@@ -265,7 +257,7 @@ def _written(op: FlowOp, state: State, before: Flow | None, after: Flow) -> Stat
     result: dict[str, Value | None] = {**state, active: None, archived: None}
     result[active if live(after) else archived] = after
     if isinstance(op, Adopt):
-        result[UNUSABLE_PATH] = _unusable(state, (), (op.flow,))
+        result[UNUSABLE_PATH] = listed(state[UNUSABLE_PATH], (), (op.flow,))
     if op.key and op.request:
         result[key_path(op.key)] = Receipt(
             schema_version=1,
@@ -276,51 +268,3 @@ def _written(op: FlowOp, state: State, before: Flow | None, after: Flow) -> Stat
         )
     assert before is None or after.revision > before.revision
     return result
-
-
-def check_size(flow: Flow) -> None:
-    """Refuse a flow that has grown past its limits. Raises Rejected (architecture, Limits)."""
-    if len(flow.children) > MAX_CHILDREN:
-        raise Rejected(f"{flow.id} would have {len(flow.children):,} tasks, of {MAX_CHILDREN:,}")
-    size = len(codec.encode(flow))
-    if size > MAX_GROWN:
-        raise Rejected(
-            f"{flow.id} would have {size:,} bytes; an addition may leave {MAX_GROWN:,}",
-            hint="keep large texts in a file of their own and refer to it",
-        )
-
-
-# ── edits by hand ───────────────────────────────────────────────────────────────────────────────
-
-
-def judge(
-    entry: Fallen | None,
-    before: tuple[Flow, str] | None,
-    after: tuple[Flow, str] | None,
-    flow: str,
-) -> Fallen | None:
-    """Return the entry a flow deserves after edits by hand, or None when it may be used.
-
-    `before` and `after` are the document and the digest of its bytes, at the last managed commit
-    and now; None where it is absent or does not decode (architecture, section 1, Hand-made).
-    """
-    last = entry
-    if last is None and before is not None:
-        last = Fallen(flow=flow, revision=before[0].revision, digest=before[1])
-    if last is None or after is None:
-        return last
-    mended = after[0].revision > last.revision or after[1] == last.digest
-    return None if mended else last
-
-
-def _observe(op: Observe, state: State) -> State:
-    after = _unusable(state, op.fallen, op.mended)
-    return state if after == state[UNUSABLE_PATH] else {**state, UNUSABLE_PATH: after}
-
-
-def _unusable(state: State, fallen: tuple[Fallen, ...], mended: tuple[str, ...]) -> Unusable | None:
-    present = state[UNUSABLE_PATH]
-    entries = {e.flow: e for e in present.flows} if isinstance(present, Unusable) else {}
-    entries |= {entry.flow: entry for entry in fallen}
-    kept = tuple(entries[flow] for flow in sorted(entries) if flow not in mended)
-    return Unusable(schema_version=1, flows=kept) if kept else None
