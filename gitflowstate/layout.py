@@ -84,8 +84,11 @@ def _no_repository(path: str) -> NotFound:
 
 def _is_repository(path: str) -> bool:
     """Return whether Git would take a folder for a repository."""
-    folders = all(os.path.isdir(f"{path}/{name}") for name in ("objects", "refs"))  # noqa: PTH112  plain text paths
-    return folders and _exists(f"{path}/HEAD")
+    # HEAD first: no permission to look is an error, not "no repository".
+    return _exists(f"{path}/HEAD") and all(
+        os.path.isdir(f"{path}/{name}")  # noqa: PTH112  plain text paths
+        for name in ("objects", "refs")
+    )
 
 
 def _exists(path: str) -> bool:

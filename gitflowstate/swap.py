@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _ZERO = "0" * 40
 _COMMITTER = "gitflowstate <gitflowstate@localhost>"
-_POLL_S = 0.005
+_POLL_S, _MAX_POLL_S = 0.005, 0.05
 
 
 class Reflog:
@@ -108,11 +108,14 @@ class Swap:
         for folder in self._touched:
             with reported("sync", folder):
                 fsync_folder(folder)
-        if self._refs.read(self._name) != self._old:
-            # Only if somebody took our lock file can our value be there.
-            return not self._holds_lock() and self._look()
-        self._append(reflog)
-        return self._rename()
+        # Opened before the rename, so that nothing but the sync itself can fail after it.
+        with reported("open", self._folder):
+            folder = calls.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            return self._compare_and_rename(reflog) and self._settle(folder)
+        finally:
+            with suppress(OSError):
+                calls.close(folder)
 
     def _write_private(self) -> None:
         self._descriptor = calls.open(self._private, CREATE_FLAGS, 0o666)
@@ -124,6 +127,7 @@ class Swap:
 
     def _take_lock(self) -> None:
         deadline = time.monotonic() + self.patience_s
+        pause = _POLL_S
         while True:
             try:
                 calls.link(self._private, self._lock)
@@ -136,7 +140,8 @@ class Swap:
                 return
             if time.monotonic() >= deadline:
                 self._refuse_held()
-            time.sleep(_POLL_S)
+            time.sleep(pause)
+            pause = min(2 * pause, _MAX_POLL_S)
 
     def _refuse_held(self) -> NoReturn:
         info = lstat_or_none(self._lock)
@@ -187,34 +192,31 @@ class Swap:
                 calls.mkdir(path, 0o777)
                 self._modes.folder(path)
 
-    def _rename(self) -> bool:
-        # Opened before the rename, so that nothing but the sync itself can fail after it.
-        with reported("open", self._folder):
-            folder = calls.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    def _compare_and_rename(self, reflog: Reflog) -> bool:
+        """Return False if the race is lost for sure; else only a look can tell."""
+        if self._refs.read(self._name) != self._old:
+            # Only if somebody took our lock file can our value be there.
+            with reported("look at", self._lock):
+                return not self._holds_lock()
+        self._append(reflog)
         try:
-            try:
-                calls.rename(self._lock, self._path)
-            except FileNotFoundError:
-                pass  # somebody took our lock file away, perhaps to its place: look
-            except OSError as error:
-                if self._is_mine():
-                    raise self._uncertain(error) from error
+            calls.rename(self._lock, self._path)
+        except FileNotFoundError:
+            pass  # somebody took our lock file away, perhaps to its place
+        except OSError as error:
+            if self._is_mine() is False:
                 raise failure(error, "replace", self._path) from error
-            return self._settle(folder)
-        finally:
-            with suppress(OSError):
-                calls.close(folder)
+            raise self._uncertain(error) from error
+        return True
 
     def _settle(self, folder: int) -> bool:
         """Sync and look: after the rename every failure is of its own kind."""
         try:
             calls.fsync(folder)
             return self._look()
-        except OSError as error:
-            if self._is_mine() is False and not self._safely_within():
+        except (OSError, GfsError) as error:
+            if self._is_mine() is False and not self._may_be_within():
                 return False
-            raise self._uncertain(error) from error
-        except GfsError as error:
             raise self._uncertain(error) from error
 
     def _look(self) -> bool:
@@ -233,7 +235,7 @@ class Swap:
             return None
         return info is not None and identity(info) == self._mine
 
-    def _safely_within(self) -> bool:
+    def _may_be_within(self) -> bool:
         try:
             return self._look()
         except (OSError, GfsError):
