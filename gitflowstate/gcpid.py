@@ -27,7 +27,7 @@ from gitflowstate.syscalls import (
 )
 
 _HONOURED_S = 12 * 3600
-_POLL_S = 0.02
+_POLL_S = 0.005
 _LIMIT = 4096
 _OURS = b"gfs"
 

@@ -67,7 +67,7 @@ class RepositoryLock:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._pid != os.getpid():
+        if self._pid != os.getpid() or self._depth == 0:
             return  # a child leaves its parent's block: the lock is the parent's
         self._depth -= 1
         try:

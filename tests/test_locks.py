@@ -1,0 +1,362 @@
+"""The repository lock: one writer, no `git gc` beside it, and every wait ends."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+import warnings
+
+import pytest
+
+from gitflowstate.errors import Denied, GfsError, NotFound, Unavailable
+from gitflowstate.git import Repository
+from gitflowstate.locks import RepositoryLock, repository_lock
+
+MAIN = "refs/heads/main"
+HOST = socket.gethostname()
+
+
+@pytest.fixture
+def gitdir(tmp_path):
+    path = tmp_path / "r.git"
+    Repository.init(path).close()
+    return path
+
+
+def git(gitdir, *arguments, check=True):
+    env = {"PATH": os.environ["PATH"], "HOME": str(gitdir), "GIT_CONFIG_NOSYSTEM": "1"}
+    return subprocess.run(
+        ["git", "-C", gitdir, *arguments], env=env, capture_output=True, text=True, check=check
+    )
+
+
+def child(work) -> int:
+    """Fork; the child runs `work` and ends with 0 if that returns. Returns its pid."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the runner has threads, we use none
+        pid = os.fork()
+    if pid == 0:
+        code = 70
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    return pid
+
+
+def code_of(pid) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def dead_pid() -> int:
+    pid = child(lambda: None)
+    os.waitpid(pid, 0)
+    return pid
+
+
+def publish(repo, text) -> bool:
+    old = repo.ref(MAIN)
+    staged = repo.stage(repo.commit(old).tree if old else None, {f"flows/{text}": text.encode()})
+    commit = repo.commit_object(staged, [old] if old else [], text.encode(), "t", 1_800_000_000)
+    return repo.publish(MAIN, old, commit, text)
+
+
+def stopped_holder(gitdir) -> int:
+    def hold():
+        with RepositoryLock(gitdir):
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    pid = child(hold)
+    os.waitpid(pid, os.WUNTRACED)
+    return pid
+
+
+# -- the lock itself --------------------------------------------------------------------------
+
+
+def test_it_is_free_again_and_leaves_no_gc_pid(gitdir):
+    for _ in range(2):
+        with RepositoryLock(gitdir, timeout=0.1):
+            assert (gitdir / "gc.pid").read_text() == f"{os.getpid()} {HOST} gfs"
+        assert not (gitdir / "gc.pid").exists()
+    assert {p.name for p in gitdir.glob("g*")} == {"gfs.lock", "gfs.lock.holder"}
+
+
+@pytest.mark.req("C14")
+def test_it_is_re_entrant_on_its_object(gitdir):
+    lock = repository_lock(gitdir, timeout=0.1)
+    assert repository_lock(gitdir / "." / "", timeout=0.1) is lock
+    with lock:
+        with lock, lock:
+            pass
+        assert (gitdir / "gc.pid").exists()
+        assert git(gitdir, "gc", check=False).returncode == 128
+    assert not (gitdir / "gc.pid").exists()
+    assert git(gitdir, "gc").returncode == 0
+
+
+def test_it_is_given_back_when_the_block_raises(gitdir):
+    with pytest.raises(KeyError), RepositoryLock(gitdir, timeout=0.1):
+        raise KeyError
+    with RepositoryLock(gitdir, timeout=0.1):
+        pass
+
+
+@pytest.mark.req("C11")
+def test_a_stopped_holder_is_named_with_its_pid_and_command(gitdir, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["/usr/bin/gfs", "task", "done", "a secret result"])
+    pid = stopped_holder(gitdir)
+    try:
+        with pytest.raises(Unavailable, match=rf"pid {pid} \(gfs task done\)") as caught:
+            RepositoryLock(gitdir, timeout=0.1).__enter__()
+        assert caught.value.details["pid"] == pid
+        assert "secret" not in (gitdir / "gfs.lock.holder").read_text()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert code_of(pid) == 0
+    with RepositoryLock(gitdir, timeout=0.1):
+        pass
+
+
+@pytest.mark.req("A1", "F3")
+def test_a_killed_holder_hinders_nobody(gitdir):
+    pid = stopped_holder(gitdir)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    assert (gitdir / "gc.pid").read_text() == f"{pid} {HOST} gfs"
+    with RepositoryLock(gitdir, timeout=0.1) as lock:
+        assert (gitdir / "gc.pid").read_text() == f"{os.getpid()} {HOST} gfs"
+    assert lock.warnings == []
+
+
+def test_threads_of_one_process_wait_for_each_other(gitdir):
+    inside = []
+    most = []
+
+    def work():
+        for _ in range(5):
+            with repository_lock(gitdir):
+                inside.append(1)
+                most.append(len(inside))
+                time.sleep(0.001)
+                inside.pop()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] * 20
+
+
+def test_a_thread_gives_up_at_its_timeout_too(gitdir):
+    lock = repository_lock(gitdir, timeout=0.1)
+    caught = []
+
+    def work():
+        try:
+            with lock:
+                pass
+        except Unavailable as error:
+            caught.append(error.details["pid"])
+
+    with lock:
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert caught == [os.getpid()]
+
+
+@pytest.mark.req("C13")
+def test_a_fork_does_not_share_the_lock(gitdir):
+    lock = repository_lock(gitdir, timeout=0.2)
+
+    def work():
+        assert repository_lock(gitdir, timeout=0.2) is not lock
+        with pytest.raises(Unavailable, match=str(os.getppid())):
+            lock.__enter__()
+        lock.__exit__(None, None, None)  # a block that the parent entered
+
+    with lock:
+        assert code_of(child(work)) == 0
+        assert (gitdir / "gc.pid").exists()
+        assert code_of(child(work)) == 0
+
+    def free():
+        with lock:
+            pass
+
+    assert code_of(child(free)) == 0
+
+
+def test_processes_take_turns(gitdir):
+    def work():
+        with Repository.open(gitdir) as repo:
+            for number in range(10):
+                with repository_lock(gitdir):
+                    assert publish(repo, f"{os.getpid()}-{number}")
+
+    pids = [child(work) for _ in range(4)]
+    assert [code_of(pid) for pid in pids] == [0] * 4
+    with Repository.open(gitdir) as repo:
+        assert len(list(repo.lineage(repo.ref(MAIN), []))) == 40
+
+
+# -- what is refused --------------------------------------------------------------------------
+
+
+@pytest.mark.req("B5")
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder", "socket"])
+def test_a_lock_that_is_no_regular_file_is_refused(gitdir, kind, monkeypatch):
+    path = gitdir / "gfs.lock"
+    if kind == "link":
+        path.symlink_to(gitdir / "HEAD")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        monkeypatch.chdir(gitdir)
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind("gfs.lock")
+    with pytest.raises(Denied, match=r"gfs\.lock is not a regular file"):
+        RepositoryLock(gitdir, timeout=0.1).__enter__()
+    assert path.lstat()
+
+
+def test_a_folder_that_is_not_there_is_not_made(tmp_path):
+    with pytest.raises(NotFound):
+        RepositoryLock(tmp_path / "none", timeout=0.1).__enter__()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.req("C12")
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP])
+def test_a_file_system_without_locks_is_refused_and_no_marker_is_left(gitdir, number, monkeypatch):
+    def flock(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(GfsError, match=r"gfs\.lock"):
+        RepositoryLock(gitdir, timeout=0.1).__enter__()
+    monkeypatch.undo()
+    with RepositoryLock(gitdir, timeout=0.1):
+        pass
+
+
+@pytest.mark.req("B4", "B5")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become nobody")
+def test_no_permission_is_denied_and_names_the_path(gitdir):
+    def work():
+        os.setgroups([])
+        os.setresgid(65534, 65534, 65534)
+        os.setresuid(65534, 65534, 65534)
+        with pytest.raises(Denied, match=r"gfs\.lock"):
+            RepositoryLock(gitdir, timeout=0.1).__enter__()
+
+    for parent in list(gitdir.parents)[:3]:
+        parent.chmod(0o755)
+    assert code_of(child(work)) == 0
+
+
+# -- git's gc.pid -----------------------------------------------------------------------------
+
+
+@pytest.mark.req("F8")
+@pytest.mark.parametrize(
+    ("content", "age_s", "taken"),
+    [
+        ("{dead} {host}", 0, True),
+        ("{alive} {host}", 0, False),
+        ("{alive} {host}", 13 * 3600, True),
+        ("{dead} elsewhere", 0, False),
+        ("{dead} elsewhere", 13 * 3600, True),
+        ("{alive} {host} gfs", 0, True),
+        ("1 elsewhere gfs", 0, True),
+        ("", 0, True),
+        ("rubbish", 0, True),
+    ],
+)
+def test_a_gc_pid_is_honoured_by_gits_rules_but_for_a_dead_writers(gitdir, content, age_s, taken):
+    path = gitdir / "gc.pid"
+    path.write_text(content.format(dead=dead_pid(), alive=os.getppid(), host=HOST))
+    then = time.time() - age_s
+    os.utime(path, (then, then))
+    lock = RepositoryLock(gitdir, timeout=0.05)
+    before = path.read_text()
+    if taken:
+        with lock:
+            assert path.read_text() == f"{os.getpid()} {HOST} gfs"
+        assert not path.exists()
+    else:
+        with pytest.raises(Unavailable, match=r"pid \d+ on \S+") as caught:
+            lock.__enter__()
+        assert caught.value.details["host"] == before.split()[1]
+        assert path.read_text() == before
+    assert not (gitdir / "gc.pid.lock").exists()
+    assert not (gitdir / "gfs.gc.pid").exists()
+
+
+def test_a_gc_that_ends_while_we_wait_is_waited_for(gitdir):
+    (gitdir / "gc.pid").write_text(f"{os.getppid()} {HOST}")
+    with (
+        subprocess.Popen(["sh", "-c", f"sleep 0.2; rm {gitdir}/gc.pid"]),
+        RepositoryLock(gitdir, timeout=10),
+    ):
+        assert (gitdir / "gc.pid").read_text().endswith(" gfs")
+
+
+@pytest.mark.parametrize(("age_s", "taken"), [(0, False), (3600, True)])
+def test_a_foreign_gc_pid_lock_is_moved_aside_only_when_it_is_old(gitdir, age_s, taken):
+    path = gitdir / "gc.pid.lock"
+    path.write_text("")
+    then = time.time() - age_s
+    os.utime(path, (then, then))
+    lock = RepositoryLock(gitdir, timeout=0.05)
+    if taken:
+        with lock:
+            pass
+        assert len(lock.warnings) == 1
+        assert len(list((gitdir / "gfs/stale").iterdir())) == 1
+        assert git(gitdir, "gc").returncode == 0
+    else:
+        with pytest.raises(Unavailable, match=r"gc\.pid\.lock"):
+            lock.__enter__()
+        assert path.exists()
+
+
+def test_a_dead_writers_gc_pid_lock_is_taken_over(gitdir):
+    (gitdir / "gc.pid.lock").write_text("1 elsewhere gfs")
+    (gitdir / "gfs.gc.pid").write_text("1 elsewhere gfs")
+    with RepositoryLock(gitdir, timeout=0.05) as lock:
+        pass
+    assert lock.warnings == []
+    assert not (gitdir / "gc.pid.lock").exists()
+
+
+@pytest.mark.req("F8", "C5")
+def test_git_gc_prune_now_beside_writers_loses_nothing(gitdir):
+    loop = "while :; do git gc -q --prune=now && echo >> rounds; done"
+    rounds = gitdir / "rounds"
+    acknowledged = 0
+    with subprocess.Popen(
+        ["sh", "-c", loop], cwd=gitdir, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as collector:
+        try:
+            while acknowledged < 20 or not rounds.exists() or rounds.stat().st_size < 3:
+                with Repository.open(gitdir) as repo, repository_lock(gitdir, timeout=30):
+                    assert publish(repo, f"n{acknowledged}")
+                acknowledged += 1
+                time.sleep(0.01)  # git gc gives up at once: let it in
+        finally:
+            os.killpg(collector.pid, signal.SIGKILL)
+    with Repository.open(gitdir) as repo:
+        assert len(list(repo.lineage(repo.ref(MAIN), []))) == acknowledged
+    assert git(gitdir, "fsck", "--strict").stderr == ""
