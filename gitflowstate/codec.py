@@ -1,4 +1,4 @@
-"""Canonical bytes to documents and back: the strict loader, the field table, schema versions.
+"""Canonical bytes to documents and back: the field table and the schema versions.
 
 Rules: what this accepts, pydantic in `boundary` and the JSON Schemas accept, and nothing else.
 A document of a newer schema version keeps every field it has and is refused on write, by `machine`.
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any, NamedTuple, TypeVar
 
-from gitflowstate import positions
-from gitflowstate.errors import Invalid
-from gitflowstate.kinds import KINDS, MAX_DEPTH, MAX_DOCUMENT, MAX_INT, check
+from gitflowstate import loader
+from gitflowstate.kinds import KINDS, check
+from gitflowstate.loader import refuse
 from gitflowstate.model import (
     Claim,
     Failure,
@@ -34,6 +34,7 @@ _NESTED: dict[str, type[Value]] = {
     cls.__name__: cls for cls in (Claim, Failure, Fallen, Flow, Link, Note, Task, Waiting)
 }
 _REQUIRED = object()
+load = loader.load  # bytes to JSON is the first half of decoding
 V = TypeVar("V", bound=Value)
 
 
@@ -75,115 +76,32 @@ def _field(cls: type[Value], name: str, annotation: str) -> Field:
     return Field(name, kind, _NESTED.get(kind), many, default)
 
 
-# ── bytes to JSON ───────────────────────────────────────────────────────────────────────────────
-
-
-def _refuse(field: str, rule: str, **details: Any) -> Invalid:  # noqa: ANN401  JSON values
-    where = field or "the document"
-    violation = {"path": field, "message": rule, **details}
-    return Invalid(f"{where}: {rule}", violations=[violation])
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise _DuplicateError
-    return found
-
-
-class _DuplicateError(ValueError):
-    pass
-
-
-def _no_float(number: str) -> Any:  # noqa: ANN401  never returns
-    raise _refuse("", f"{number[:20]} is not an integer")
-
-
-def _integer(number: str) -> int:
-    value = int(number) if len(number) <= len(str(-MAX_INT)) else MAX_INT + 1
-    if abs(value) > MAX_INT or number == "-0":
-        raise _refuse("", f"the integer {number[:20]} is not within 2^53-1 of zero")
-    return value
-
-
-_decoder = json.JSONDecoder(
-    object_pairs_hook=_object, parse_float=_no_float, parse_constant=_no_float, parse_int=_integer
-)
-
-
-def load(data: bytes, limit: int = MAX_DOCUMENT) -> Any:  # noqa: ANN401  any JSON
-    """Return the JSON value that the bytes hold.
-
-    Raises Invalid, with the place where it can, for more than `limit` bytes, a byte that is not
-    UTF-8, a byte order mark, a duplicate key, a number that is no safe integer, or more than 32
-    levels (hazards, strict input rules).
-    """
-    if len(data) > limit:
-        raise _refuse("", f"has {len(data):,} bytes; the limit is {limit:,}")
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        raise _refuse("", f"byte {error.start} is not UTF-8", offset=error.start) from None
-    value = _parse(text)
-    _bound_depth(value)
-    return value
-
-
-def _parse(text: str) -> Any:  # noqa: ANN401  any JSON
-    if text.startswith("\ufeff"):
-        raise _refuse("", "begins with a byte order mark", offset=0)
-    try:
-        return _decoder.decode(text)
-    except _DuplicateError:
-        key, offset = positions.duplicates(text) or ("?", 0)
-        raise _refuse(key, f"the key stands twice, again at byte {offset}", offset=offset) from None
-    except json.JSONDecodeError as error:
-        offset = len(text[: error.pos].encode("utf-8", "surrogatepass"))
-        rule = f"is not JSON: {error.msg} at line {error.lineno}, byte {offset}"
-        raise _refuse("", rule, offset=offset, line=error.lineno) from None
-    except RecursionError:
-        raise _refuse("", f"is nested deeper than {MAX_DEPTH} levels") from None
-
-
-def _bound_depth(value: Any) -> None:  # noqa: ANN401  any JSON
-    level = [value]
-    for _ in range(MAX_DEPTH + 1):
-        level = [
-            child
-            for node in level
-            if isinstance(node, (dict, list))
-            for child in (node.values() if isinstance(node, dict) else node)
-            if isinstance(child, (dict, list))
-        ]
-        if not level:
-            return
-    raise _refuse("", f"is nested deeper than {MAX_DEPTH} levels")
-
-
 # ── JSON to values ──────────────────────────────────────────────────────────────────────────────
 
 
-def from_json(cls: type[V], raw: Any, at: str = "") -> V:  # noqa: ANN401  any JSON
-    """Return the value that checked JSON describes.
+def from_json(cls: type[V], raw: Any, at: str = "", *, newer: bool = False) -> V:  # noqa: ANN401  any JSON
+    """Return the value that checked JSON describes; unknown fields are kept in a newer document.
 
     Raises Invalid with the path of the first field that is missing, unknown or not of its kind.
     """
     if not isinstance(raw, dict):
-        raise _refuse(at, "must be an object")
+        raise refuse(at.removesuffix("."), "must be an object")
     known = fields(cls)
-    newer = _newer(cls, raw)
+    newer = newer or _newer(cls, raw)
     found: dict[str, Any] = {}
     for name, value in raw.items():
         field = known.get(name)
         if field is None:
             if not newer:
-                raise _refuse(f"{at}{name}", f"is no field of {cls.__name__.lower()}")
+                raise refuse(f"{at}{name}", f"is no field of {cls.__name__.lower()}")
+            check("Text", name, f"{at}<key>")
+            _check_plain(value, f"{at}{name}")
             found[name] = value
         elif value is not None:
-            found[name] = _convert(field, value, f"{at}{name}")
+            found[name] = _convert(field, value, f"{at}{name}", newer=newer)
     for field in known.values():
         if field.required and field.name not in found:
-            raise _refuse(f"{at}{field.name}", "is missing")
+            raise refuse(f"{at}{field.name}", "is missing")
     result = cls(**found)
     _check_needs(result, at)
     return result
@@ -194,19 +112,21 @@ def _newer(cls: type[Value], raw: dict[str, Any]) -> bool:
     return cls.VERSION > 0 and type(version) is int and version > cls.VERSION
 
 
-def _convert(field: Field, value: Any, at: str) -> Any:  # noqa: ANN401  any JSON
+def _convert(field: Field, value: Any, at: str, *, newer: bool) -> Any:  # noqa: ANN401  any JSON
     if not field.many:
-        return _single(field, value, at)
+        return _single(field, value, at, newer=newer)
     if not isinstance(value, list):
-        raise _refuse(at, "must be a list")
-    items = tuple(_single(field, item, f"{at}.{number}") for number, item in enumerate(value))
+        raise refuse(at, "must be a list")
+    items = tuple(
+        _single(field, item, f"{at}.{number}", newer=newer) for number, item in enumerate(value)
+    )
     _check_unique(field, items, at)
     return items
 
 
-def _single(field: Field, value: Any, at: str) -> Any:  # noqa: ANN401  any JSON
+def _single(field: Field, value: Any, at: str, *, newer: bool) -> Any:  # noqa: ANN401  any JSON
     if field.nested is not None:
-        return from_json(field.nested, value, f"{at}.")
+        return from_json(field.nested, value, f"{at}.", newer=newer)
     if field.kind == "Json":
         check_data(value, at)
         return value
@@ -224,7 +144,7 @@ def _check_unique(field: Field, items: tuple[Any, ...], at: str) -> None:
         return
     if len(set(names)) != len(names):
         twice = next(name for number, name in enumerate(names) if name in names[:number])
-        raise _refuse(at, f"holds {twice} twice")
+        raise refuse(at, f"holds {twice} twice")
 
 
 def _check_needs(value: Value, at: str) -> None:
@@ -235,10 +155,10 @@ def _check_needs(value: Value, at: str) -> None:
     needed = value.NEEDS.get(status, ())
     for name in needed:
         if getattr(value, name) is None:
-            raise _refuse(f"{at}{name}", f"is missing: status {status} needs it")
+            raise refuse(f"{at}{name}", f"is missing: status {status} needs it")
     for name in value.OWN:
         if name not in needed and getattr(value, name) is not None:
-            raise _refuse(f"{at}{name}", f"does not belong to status {status}")
+            raise refuse(f"{at}{name}", f"does not belong to status {status}")
 
 
 def check_data(value: Any, at: str) -> None:  # noqa: ANN401  any JSON
@@ -247,7 +167,11 @@ def check_data(value: Any, at: str) -> None:  # noqa: ANN401  any JSON
     Raises Invalid with the path of the first value that is a float or no plain text.
     """
     if not isinstance(value, dict):
-        raise _refuse(at, "must be an object")
+        raise refuse(at, "must be an object")
+    _check_plain(value, at)
+
+
+def _check_plain(value: Any, at: str) -> None:  # noqa: ANN401  any JSON
     pending: list[tuple[str, Any]] = [(at, value)]
     while pending:
         path, node = pending.pop()
@@ -312,7 +236,7 @@ def decode_at(path: str, data: bytes) -> Value:
     if isinstance(value, Flow):
         right = flow_path(value.id) if live(value) else archive_path(value.id)
         if path != right:
-            raise _refuse("id", f"the flow {value.id}, {value.status}, belongs at {right}")
+            raise refuse("id", f"the flow {value.id}, {value.status}, belongs at {right}")
     return value
 
 
