@@ -21,6 +21,8 @@ from gitflowstate.model import (
     Flow,
     Link,
     Note,
+    Plan,
+    Step,
     Task,
     Value,
     Waiting,
@@ -31,7 +33,8 @@ from gitflowstate.model import (
 )
 
 _NESTED: dict[str, type[Value]] = {
-    cls.__name__: cls for cls in (Claim, Failure, Fallen, Flow, Link, Note, Task, Waiting)
+    cls.__name__: cls
+    for cls in (Claim, Failure, Fallen, Flow, Link, Note, Plan, Step, Task, Waiting)
 }
 _REQUIRED = object()
 load = loader.load  # bytes to JSON is the first half of decoding
@@ -71,7 +74,7 @@ def fields(cls: type[Value]) -> dict[str, Field]:
 def _field(cls: type[Value], name: str, annotation: str) -> Field:
     kind = annotation.removesuffix(" | None")
     many = kind.startswith("tuple[")
-    kind = kind.removeprefix("tuple[").removesuffix(", ...]")
+    kind = kind.removeprefix("tuple[").removesuffix(", ...]").removeprefix("model.")
     default = getattr(cls, name, _REQUIRED)
     return Field(name, kind, _NESTED.get(kind), many, default)
 

@@ -151,7 +151,7 @@ def replay(repo: Repository, step: Step) -> Record:
         repo, step.parent.tree if step.parent else None, machine.reads(record.op)
     )
     after = machine.apply(record.op, before)
-    values = {path: value for path, value in after.items() if value is not before[path]}
+    values = {path: value for path, value in after.items() if value is not before.get(path)}
     if values.keys() != changed.keys():
         odd = sorted(values.keys() ^ changed.keys())
         raise Corrupt(f"{record.op.TAG} does not account for {', '.join(odd[:3])}")

@@ -31,6 +31,8 @@ Status = Literal["pending", "running", "waiting", "done", "failed"]
 On = Literal["human", "agent", "external"]
 Outcome = Literal["completed", "errored", "cancelled", "timed_out", "lost", "uncertain"]
 OnInterrupt = Literal["rerun", "hold"]
+Proof = Literal["lock", "time"]
+Decision = Literal["retry", "done", "fail", "leave"]
 
 TERMINAL = ("done", "failed")
 MAX_INT = 2**53 - 1  # the integers every JSON reader keeps exact
@@ -135,6 +137,8 @@ KINDS: dict[str, Kind] = {
     "On": _words("human", "agent", "external"),
     "Outcome": _words("completed", "errored", "cancelled", "timed_out", "lost", "uncertain"),
     "OnInterrupt": _words("rerun", "hold"),
+    "Proof": _words("lock", "time"),
+    "Decision": _words("retry", "done", "fail", "leave"),
 }
 # `\d` and `\s` mean more in Python than in ECMA 262: only ASCII digits may make a time.
 KINDS["Time"].pattern = (KINDS["Time"].pattern or "").replace(r"\d", "[0-9]")

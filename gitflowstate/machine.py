@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gitflowstate import guards, rules
+from gitflowstate import guards, rules, taskrules
 from gitflowstate.errors import Corrupt, NotFound, Rejected, Stale
 from gitflowstate.guards import check_size
 from gitflowstate.judgement import entry_of, fallen, judge, listed
@@ -32,6 +32,7 @@ from gitflowstate.model import (
     key_path,
     latest,
     live,
+    plan_path,
 )
 from gitflowstate.ops import Adopt, Create, FlowOp, Import, Init, Observe, Op
 
@@ -79,6 +80,9 @@ _ANY_LIVE: dict[Status, tuple[Status, ...]] = {
     "waiting": ("waiting",),
 }
 
+# The first claim or progress makes a pending flow run (architecture, section 3).
+_PROGRESS: dict[Status, tuple[Status, ...]] = {**_ANY_LIVE, "pending": ("running", "pending")}
+
 # op -> the status it finds -> the statuses it may leave.
 TABLE: dict[str, dict[Status, tuple[Status, ...]]] = {
     "update": {
@@ -100,6 +104,18 @@ TABLE: dict[str, dict[Status, tuple[Status, ...]]] = {
     "handoff": _ANY_LIVE,
     "take": _ANY_LIVE,
     "adopt": {status: (status,) for status in (*_ANY_LIVE, *TERMINAL)},  # type: ignore[misc]
+    "plan": _ANY_LIVE,
+    "task add": _ANY_LIVE,
+    "task claim": _PROGRESS,
+    "task renew": _ANY_LIVE,
+    "task release": _ANY_LIVE,
+    "task done": _PROGRESS,
+    "task fail": _PROGRESS,
+    "task wait": _PROGRESS,
+    "task resume": _ANY_LIVE,
+    "task retry": _ANY_LIVE,
+    "task expire": _ANY_LIVE,
+    "recover": _ANY_LIVE,
 }
 
 
@@ -246,6 +262,10 @@ RULES: dict[str, Callable[[Any, Flow], Flow]] = {
     "reopen": rules.reopen,
     "handoff": rules.handoff,
     "take": rules.take,
+    "plan": taskrules.plan,
+    "task add": taskrules.add,
+    "task claim": taskrules.claim,
+    **{tag: taskrules.settle for tag in taskrules.TABLE if tag != "task claim"},
 }
 
 
@@ -256,6 +276,8 @@ def _written(op: FlowOp, state: State, before: Flow | None, after: Flow) -> Stat
     active, archived = places(after.id)
     result: dict[str, Value | None] = {**state, active: None, archived: None}
     result[active if live(after) else archived] = after
+    if after.plan is not None and after.plan != (before.plan if before else None):
+        result[plan_path(after.id, after.plan)] = taskrules.plan_of(after)
     if isinstance(op, Adopt):
         result[UNUSABLE_PATH] = listed(state[UNUSABLE_PATH], (), (op.flow,))
     if op.key and op.request:
@@ -264,7 +286,7 @@ def _written(op: FlowOp, state: State, before: Flow | None, after: Flow) -> Stat
             request=op.request,
             flow=after.id,
             revision=after.revision,
-            made=op.made,
+            made=op.made_in(after),
         )
     assert before is None or after.revision > before.revision
     return result

@@ -16,7 +16,8 @@ from gitflowstate import prose
 from gitflowstate.codec import Field, compact, digest, encode, fields, from_json, load, to_json
 from gitflowstate.errors import Invalid
 from gitflowstate.model import Flow, Value
-from gitflowstate.ops import BY_TAG, FlowOp, Op
+from gitflowstate.ops import FlowOp, Op
+from gitflowstate.union import BY_TAG
 
 RULES = 1  # the rule set this version writes: the tables of `machine` and the bytes of `codec`
 MAX_INLINE = 4096
@@ -41,17 +42,12 @@ def encode_message(op: Op, flow: Flow | None) -> bytes:
 
     The subject is at most 72 columns; the full text follows where it was cut.
     """
-    text = _headline(op)
+    text = op.headline(flow)
     start = f"{flow.id} r{flow.revision} {op.TAG}" if flow else op.TAG
     subject = prose.subject(start, text)
     cut = text and subject != f"{start}: {prose.inert(text)}"
     blocks = [subject, prose.body(_shown(text)) if cut else "", _body(op, text)]
     return ("\n\n".join([*filter(None, blocks), _trailers(op, flow)]) + "\n").encode()
-
-
-def _headline(op: Op) -> str:
-    texts = (getattr(op, name) for name in op.HEADLINE)
-    return next((text for text in texts if text), "")
 
 
 def _body(op: Op, headline: str) -> str:

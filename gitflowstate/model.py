@@ -136,6 +136,29 @@ class Task(Value):
     process: Id | None = None
 
 
+class Step(Value):
+    """What a plan says of one task."""
+
+    id: Id
+    goal: Words
+    deps: tuple[Id, ...] = ()
+    priority: Int = 0
+    not_before: Time | None = None
+    timeout_s: Count | None = None
+    max_attempts: Count = 3
+    on_interrupt: OnInterrupt = "rerun"
+
+
+class Plan(Value):
+    """One version of a flow's graph, kept when another takes its place."""
+
+    VERSION = 1
+
+    schema_version: Revision
+    flow: Id
+    tasks: tuple[Step, ...]
+
+
 class Flow(Value):
     """One durable snapshot of a goal: the owner's words, and its child tasks."""
 
@@ -226,6 +249,11 @@ def key_path(digest: str) -> str:
     return f"keys/{digest[:2]}/{digest}.json"
 
 
+def plan_path(flow: str, number: int) -> str:
+    """Return where a version of a flow's plan is kept."""
+    return f"plans/{_shard(flow)}/{flow}.{number}.json"
+
+
 FORMAT_PATH = "gitflowstate.json"
 UNUSABLE_PATH = "unusable.json"
 
@@ -238,8 +266,8 @@ def class_at(path: str) -> type[Value]:
 
 
 _FILES: dict[str, type[Value]] = {FORMAT_PATH: Format, UNUSABLE_PATH: Unusable}
-_FOLDERS: dict[str, type[Value]] = {"flows": Flow, "archive": Flow, "keys": Receipt}
-GOVERNED = (*_FOLDERS, "plans", "processes", *_FILES)
+_FOLDERS: dict[str, type[Value]] = {"flows": Flow, "archive": Flow, "keys": Receipt, "plans": Plan}
+GOVERNED = (*_FOLDERS, "processes", *_FILES)
 
 
 def live(flow: Flow) -> bool:

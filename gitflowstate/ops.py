@@ -1,4 +1,4 @@
-"""The closed union of operations: one class for each requested change.
+"""What every operation carries, and the operations on a flow: one class for each change.
 
 Rules: an op carries every outside fact (time, actor, ids, texts), so that `machine.apply` needs
 none. TAG is the one word for it: in the JSON, on the command line and in the commit's subject.
@@ -24,7 +24,7 @@ from gitflowstate.kinds import (
     Time,
     Words,
 )
-from gitflowstate.model import Fallen, Flow, Link, Value
+from gitflowstate.model import Fallen, Flow, Link, Plan, Value
 
 
 class Op(Value):
@@ -48,6 +48,12 @@ class Op(Value):
     made: tuple[Id, ...] = ()
     allow_secret: Line | None = None
 
+    def headline(self, flow: Flow | None) -> str:
+        """Return the text of the commit's subject, for an op that left `flow` behind."""
+        del flow
+        texts = (getattr(self, name) for name in self.HEADLINE)
+        return next((text for text in texts if text), "")
+
 
 class Init(Op):
     """Begin a repository."""
@@ -69,6 +75,11 @@ class FlowOp(Op):
 
     flow: Id
 
+    def made_in(self, flow: Flow) -> tuple[Id, ...]:
+        """Return the ids that came into being with the flow as it is afterwards."""
+        del flow
+        return self.made
+
 
 class Create(FlowOp):
     """Record a goal before any work; with `attempt_of`, as a further try of an ended flow."""
@@ -86,20 +97,20 @@ class Create(FlowOp):
     type: Id | None = None
     data: Json | None = None
     attempt_of: Id | None = None
+    plan: Plan | None = None
 
 
 class Import(FlowOp):
     """Take over a document that was kept elsewhere, with its revision."""
 
     TAG = "import"
-    HEADLINE = ("goal",)
     ADDS = True
 
     document: Flow
 
-    @property
-    def goal(self) -> str:
-        """Return the goal, for the subject."""
+    def headline(self, flow: Flow | None) -> str:
+        """Return the goal."""
+        del flow
         return self.document.goal
 
 

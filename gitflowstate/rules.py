@@ -6,7 +6,7 @@ sets `revision` or `updated_at`, which `machine` does for all.
 
 from __future__ import annotations
 
-from gitflowstate import ops
+from gitflowstate import graph, ops, taskrules
 from gitflowstate.errors import Rejected, Stale
 from gitflowstate.kinds import TERMINAL, Status
 from gitflowstate.model import Failure, Flow, Note, Task, Waiting
@@ -30,7 +30,8 @@ def create(op: ops.Create, parent: Flow | None, existing: Flow | None) -> Flow:
         labels=op.labels,
         type=op.type,
         data=op.data,
-        children=tuple(_again(task) for task in parent.children) if parent else (),
+        plan=1 if op.plan or (parent and parent.plan) else None,
+        children=_children(op, parent),
     )
     if existing is None:
         _check_parent(op, parent)
@@ -50,22 +51,15 @@ def _check_parent(op: ops.Create, parent: Flow | None) -> None:
         )
 
 
-def _again(task: Task) -> Task:
-    """Return a task for a further attempt: done stays done, all else is pending."""
-    if task.status == "done":
-        return task.replace(claim=None)
-    return task.replace(
-        status="pending",
-        claim=None,
-        failures=0,
-        interruptions=0,
-        outcome=None,
-        result_ref=None,
-        reason=None,
-        finished_at=None,
-        finished_by=None,
-        waiting=None,
-        process=None,
+def _children(op: ops.Create, parent: Flow | None) -> tuple[Task, ...]:
+    """Return the tasks of a new flow: of its plan, or of the flow it tries again."""
+    if op.plan is not None:
+        return taskrules.planned(op.plan, None)
+    if parent is None:
+        return ()
+    return tuple(
+        task.replace(claim=None) if task.status == "done" else taskrules.again(task)
+        for task in parent.children
     )
 
 
@@ -100,6 +94,7 @@ def import_(op: ops.Import, existing: Flow | None) -> Flow:
             hint="upgrade gitflowstate",
         )
     if existing is None:
+        graph.check(graph.edges_of(document.children))
         return document
     if existing == document:
         return existing

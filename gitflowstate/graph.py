@@ -1,0 +1,141 @@
+"""The task graph: whether it is sound, what is ready, and what stands in the way.
+
+Rules: readiness looks at completed dependencies, `not_before` and live claims, and at nothing else
+(architecture, section 3). Order is priority, higher first, then the natural order of ids (t2 before
+t10). Nothing here recurses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import NamedTuple
+
+from gitflowstate.errors import Invalid
+from gitflowstate.kinds import Time
+from gitflowstate.model import Flow, Task, instant, live
+
+_DIGITS = re.compile(r"([0-9]+)")
+
+
+class Blocker(NamedTuple):
+    """Why one task is not ready: `kind` is status, dependency, not_before, claim or flow."""
+
+    kind: str
+    text: str
+    task: str | None = None
+
+
+def natural(name: str) -> tuple[tuple[int, int | str], ...]:
+    """Return a key that sorts numbers within ids by value."""
+    return tuple(
+        (0, int(part)) if part[:1].isdigit() else (1, part) for part in _DIGITS.split(name) if part
+    )
+
+
+def rank(task: Task) -> tuple[int, tuple[tuple[int, int | str], ...]]:
+    """Return the key by which ready tasks are taken."""
+    return (-task.priority, natural(task.id))
+
+
+def check(edges: Mapping[str, Sequence[str]], field: str = "children") -> None:
+    """Refuse a graph with an unknown dependency or a cycle, which is named.
+
+    Raises Invalid.
+    """
+    for task, deps in edges.items():
+        for dep in deps:
+            if dep not in edges:
+                raise _refused(field, f"{task} depends on {dep}, which is not there")
+            if dep == task:
+                raise _refused(field, f"{task} depends on itself")
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        cycle = " -> ".join(reversed(error.args[1]))
+        raise _refused(field, f"the dependencies form a cycle: {cycle}") from None
+
+
+def _refused(field: str, rule: str) -> Invalid:
+    return Invalid(f"{field}: {rule}", violations=[{"path": field, "message": rule}])
+
+
+def edges_of(tasks: Iterable[Task]) -> dict[str, Sequence[str]]:
+    """Return task to dependencies. The ids are unique: the codec has seen to it."""
+    return {task.id: task.deps for task in tasks}
+
+
+# ── readiness ───────────────────────────────────────────────────────────────────────────────────
+
+
+def completed(flow: Flow) -> set[str]:
+    """Return the ids of the tasks that are done."""
+    return {task.id for task in flow.children if task.status == "done"}
+
+
+def is_open(flow: Flow) -> bool:
+    """Tell whether the flow lets its tasks be taken: it lives and does not wait."""
+    return live(flow) and flow.status != "waiting"
+
+
+def is_due(task: Task, done: set[str], now: Time) -> bool:
+    """Tell whether a task could be worked on, but for a claim."""
+    return (
+        task.status == "pending"
+        and task.process is None
+        and (not task.deps or done.issuperset(task.deps))
+        and (task.not_before is None or instant(task.not_before) <= instant(now))
+    )
+
+
+def ready(flow: Flow, now: Time) -> list[Task]:
+    """Return the tasks that may be claimed, in the order in which they are taken.
+
+    One whose claim has run out is not among them: it is ready once that claim is expired.
+    """
+    if not is_open(flow):
+        return []
+    done = completed(flow)
+    found = [task for task in flow.children if task.claim is None and is_due(task, done, now)]
+    return sorted(found, key=rank)
+
+
+def blockers(flow: Flow, task: Task, now: Time) -> list[Blocker]:
+    """Return why a task is not ready; nothing when it is."""
+    found = list(_own_blockers(task, now))
+    if not is_open(flow):
+        found.append(Blocker("flow", f"{flow.id} is {flow.status}"))
+    status = {other.id: other.status for other in flow.children}
+    found += [
+        Blocker("dependency", f"{dep} is {status.get(dep, 'missing')}", dep)
+        for dep in task.deps
+        if status.get(dep) != "done"
+    ]
+    return found
+
+
+def _own_blockers(task: Task, now: Time) -> Iterator[Blocker]:
+    if task.claim is not None:
+        held = f"{task.id} is claimed by {task.claim.worker} until {task.claim.until}"
+        yield Blocker("claim", held)
+    if task.status != "pending":
+        yield Blocker("status", f"{task.id} is {task.status}")
+    elif task.process is not None:
+        yield Blocker("process", f"{task.id} is served by the process {task.process}")
+    if task.not_before is not None and instant(task.not_before) > instant(now):
+        yield Blocker("not_before", f"{task.id} is not to begin before {task.not_before}")
+
+
+def chain(flow: Flow, task: Task, now: Time) -> Iterator[tuple[int, Task, list[Blocker]]]:
+    """Yield a task and, below it, all that it waits for, each once: depth, task, why."""
+    by_id = {other.id: other for other in flow.children}
+    pending, seen = [(0, task)], {task.id}
+    while pending:
+        depth, current = pending.pop()
+        found = blockers(flow, current, now)
+        yield depth, current, found
+        for item in reversed(found):
+            if item.task in by_id and item.task not in seen:
+                seen.add(item.task)
+                pending.append((depth + 1, by_id[item.task]))
