@@ -173,7 +173,7 @@ def test_two_thousand_flows_of_fifty_tasks_fit():
 
 
 def test_nothing_is_said_of_a_flow_that_cannot_be_named():
-    assert brief([EXAMPLE.replace(id="f" * 64)], NOW, 60) == "cut: 1 flow; see gfs list"
+    assert brief([EXAMPLE.replace(id="f" * 64)], NOW, 75) == "cut: 1 flow; see gfs list"
 
 
 def test_without_flows_it_says_so():
