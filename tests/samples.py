@@ -20,8 +20,11 @@ from gitflowstate.model import (
     archive_path,
     flow_path,
 )
-from gitflowstate.ops import BY_TAG, Op
+from gitflowstate.ops import BY_TAG, UNION, FlowOp, Op
 
+# The ops on a flow itself, and those of them that need one to be there.
+FLOW_TAGS = [kind.TAG for kind in UNION if issubclass(kind, FlowOp)]
+CHANGES = [tag for tag in FLOW_TAGS if tag not in ("create", "import")]
 STATUSES = ("pending", "running", "waiting", "done", "failed")
 AT = "2026-09-06T10:00:00Z"
 LATER = "2026-09-06T11:00:00Z"
