@@ -1,15 +1,17 @@
 """What every operation on a flow must pass, whatever it changes: version, revision, owner, size.
 
-Rule: a guard looks at the flow and the op alone, and either returns or raises.
+Rule: a guard looks at the flow and the op alone; it returns, or raises and names the way on.
 """
 
 from __future__ import annotations
 
 from gitflowstate import codec
 from gitflowstate.errors import Rejected, Stale
-from gitflowstate.kinds import MAX_CHILDREN, MAX_GROWN
-from gitflowstate.model import Flow
+from gitflowstate.kinds import MAX_CHILDREN, MAX_DOCUMENT, MAX_GROWN, MAX_INT
+from gitflowstate.model import Flow, live
 from gitflowstate.ops import FlowOp
+
+_ELSEWHERE = "keep large texts in a file of their own and refer to it"
 
 
 def check_version(flow: Flow) -> None:
@@ -21,15 +23,17 @@ def check_version(flow: Flow) -> None:
         )
 
 
-def check_expected(op: FlowOp, flow: Flow) -> None:
-    """Refuse an op that was made for another revision. Raises Stale."""
-    if op.expect is not None and op.expect != flow.revision:
-        raise Stale(
-            f"{flow.id} is at r{flow.revision}, not r{op.expect}",
-            hint=f"gfs show {flow.id}, then decide",
-            revision=flow.revision,
-            next=["gfs", "show", flow.id],
-        )
+def check_expected(op: FlowOp, flow: Flow | None) -> None:
+    """Refuse an op that was made for another revision, or for a flow not there. Raises Stale."""
+    if op.expect is None or (flow and flow.revision == op.expect):
+        return
+    there = f"is at r{flow.revision}, not" if flow else "is not there, at"
+    raise Stale(
+        f"{op.flow} {there} r{op.expect}",
+        hint=f"gfs show {op.flow}, then decide",
+        revision=flow.revision if flow else None,
+        next=["gfs", "show", op.flow],
+    )
 
 
 def check_owner(op: FlowOp, flow: Flow) -> None:
@@ -43,6 +47,40 @@ def check_owner(op: FlowOp, flow: Flow) -> None:
         )
 
 
+def refused(op: FlowOp, flow: Flow) -> Rejected:
+    """Return the error for an op that the table does not allow in the flow's status."""
+    ended = f"; it ended with {flow.result_ref}" if flow.result_ref else ""
+    return Rejected(
+        f"{flow.id} is {flow.status} at r{flow.revision}: {op.TAG} is refused{ended}",
+        hint=f"gfs show {flow.id}"
+        if live(flow)
+        else f"gfs reopen {flow.id} --reason REASON --next TEXT, or gfs retry {flow.id}",
+        revision=flow.revision,
+        status=flow.status,
+        next=["gfs", "show", flow.id],
+    )
+
+
+def next_revision(flow: str, last: int) -> int:
+    """Return the revision after the last one. Raises Rejected when no integer is left for it."""
+    if last >= MAX_INT:
+        raise Rejected(
+            f"{flow} is at r{last}: no revision is left",
+            hint=f"ask a person to revert the commit that set it, or gfs retry {flow}",
+        )
+    return last + 1
+
+
+def check_readable(flow: Flow) -> None:
+    """Refuse what nothing could read again: the one limit that every op has. Raises Rejected."""
+    size = len(codec.encode(flow))
+    if size > MAX_DOCUMENT:
+        raise Rejected(
+            f"{flow.id} would have {size:,} bytes; {MAX_DOCUMENT:,} can be read again",
+            hint=_ELSEWHERE,
+        )
+
+
 def check_size(flow: Flow) -> None:
     """Refuse a flow that has grown past its limits. Raises Rejected (architecture, Limits)."""
     if len(flow.children) > MAX_CHILDREN:
@@ -51,5 +89,5 @@ def check_size(flow: Flow) -> None:
     if size > MAX_GROWN:
         raise Rejected(
             f"{flow.id} would have {size:,} bytes; an addition may leave {MAX_GROWN:,}",
-            hint="keep large texts in a file of their own and refer to it",
+            hint=_ELSEWHERE,
         )

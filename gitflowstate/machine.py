@@ -196,14 +196,28 @@ def _born(op: Create | Import, state: State) -> State:
     entry = entry_of(state[UNUSABLE_PATH], op.flow)
     if entry is not None:
         raise fallen(entry)
+    guards.check_expected(op, existing)
     if isinstance(op, Create):
-        parent = state[archive_path(op.attempt_of)] if op.attempt_of else None
-        flow = rules.create(op, parent if isinstance(parent, Flow) else None, existing)
+        flow = rules.create(op, _parent(op, state) if existing is None else None, existing)
     else:
         flow = rules.import_(op, existing)
     if flow is existing:
         return state
     return _written(op, state, None, flow)
+
+
+def _parent(op: Create, state: State) -> Flow | None:
+    """Return the ended flow that a create tries again, if there is one that may be used."""
+    if op.attempt_of is None:
+        return None
+    entry = entry_of(state[UNUSABLE_PATH], op.attempt_of)
+    if entry is not None:
+        raise fallen(entry)
+    parent = state[archive_path(op.attempt_of)]
+    if not isinstance(parent, Flow):
+        return None
+    guards.check_version(parent)
+    return parent
 
 
 def _changed(op: FlowOp, state: State) -> State:
@@ -218,8 +232,9 @@ def _changed(op: FlowOp, state: State) -> State:
     after = _stepped(op, flow, entry)
     if after is flow:
         return state
-    last = entry.revision if entry else flow.revision
-    after = after.replace(revision=last + 1, updated_at=latest(op.at, flow.updated_at))
+    last = max(flow.revision, entry.revision if entry else 0)
+    revision = guards.next_revision(flow.id, last)
+    after = after.replace(revision=revision, updated_at=latest(op.at, flow.updated_at))
     return _written(op, state, flow, after)
 
 
@@ -227,29 +242,15 @@ def _stepped(op: FlowOp, flow: Flow, entry: Fallen | None) -> Flow:
     """Interpret the table: find the row, apply the rule, see that the status it left is allowed."""
     allowed = TABLE[op.TAG].get(flow.status)
     if allowed is None:
-        raise _refused(op, flow)
+        raise guards.refused(op, flow)
     if isinstance(op, Adopt):
         return flow if entry is None else Flow(**flow.__dict__)
     after = RULES[op.TAG](op, flow)
     if after is not flow and (flow.status in TERMINAL and after.status in TERMINAL):
-        raise _refused(op, flow)
+        raise guards.refused(op, flow)
     if after.status not in allowed:
         raise Rejected(f"{flow.id} is {flow.status}: {op.TAG} may not make it {after.status}")
     return after
-
-
-def _refused(op: FlowOp, flow: Flow) -> Rejected:
-    ended = not live(flow)
-    return Rejected(
-        f"{flow.id} is {flow.status} at r{flow.revision}: {op.TAG} is refused"
-        + (f"; it ended with {flow.result_ref}" if flow.result_ref else ""),
-        hint=f"gfs reopen {flow.id} --reason REASON --next TEXT, or gfs retry {flow.id}"
-        if ended
-        else f"gfs show {flow.id}",
-        revision=flow.revision,
-        status=flow.status,
-        next=["gfs", "show", flow.id],
-    )
 
 
 RULES: dict[str, Callable[[Any, Flow], Flow]] = {
@@ -271,6 +272,7 @@ RULES: dict[str, Callable[[Any, Flow], Flow]] = {
 
 def _written(op: FlowOp, state: State, before: Flow | None, after: Flow) -> State:
     """Return the state with the flow in its place, the receipt of the key, and no entry left."""
+    guards.check_readable(after)
     if op.ADDS:
         check_size(after)
     active, archived = places(after.id)

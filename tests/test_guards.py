@@ -7,7 +7,7 @@ from samples import CHANGES, after, flow, op, state, task
 
 from gitflowstate import codec, machine
 from gitflowstate.errors import Rejected, Stale
-from gitflowstate.kinds import MAX_CHILDREN, MAX_GROWN
+from gitflowstate.kinds import MAX_CHILDREN, MAX_DOCUMENT, MAX_GROWN, MAX_INT
 from gitflowstate.ops import BY_TAG
 
 OWNERS_ALONE = {"update", "wait", "resume", "done", "fail", "reopen", "handoff", "adopt"}
@@ -134,3 +134,27 @@ def test_a_flow_with_too_many_tasks_can_still_end():
     many = tuple(task(f"t{number}") for number in range(MAX_CHILDREN + 1))
     left = after(op("done", cancel_children=True), flow(children=many))
     assert {child.outcome for child in left.children} == {"cancelled"}
+
+
+@pytest.mark.req("E7")
+@pytest.mark.parametrize("tag", ["wait", "fail"])
+def test_nothing_is_written_that_could_not_be_read_again(tag):
+    """An op that settles may pass the limit of additions, and not that of reading."""
+    size = len(codec.encode(after(op(tag), flow())))
+    most = op(tag, reason="x" * (MAX_DOCUMENT - size + len(op(tag).reason)))
+    full = after(most, flow())
+    assert len(codec.encode(full)) == MAX_DOCUMENT
+    assert codec.decode(type(full), codec.encode(full)) == full
+    over = most.replace(reason=most.reason + "x")
+    with pytest.raises(Rejected, match="4,194,304 can be read again"):
+        machine.apply(over, state(over, flow()))
+
+
+@pytest.mark.req("D2")
+def test_the_last_integer_is_the_last_revision():
+    last = flow(revision=MAX_INT - 1)
+    full = after(op("note"), last)
+    assert codec.decode(type(full), codec.encode(full)) == full
+    wanted = op("note")
+    with pytest.raises(Rejected, match="no revision is left"):
+        machine.apply(wanted, state(wanted, full))

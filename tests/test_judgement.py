@@ -85,6 +85,12 @@ def test_adopt_gives_what_stands_there_the_next_free_revision(status, stands_at)
     assert left[UNUSABLE_PATH] is None
 
 
+@pytest.mark.req("D2")
+def test_adopt_never_goes_below_what_stands_there():
+    left = after(op("adopt"), flow(revision=12), fallen(7))
+    assert left.revision == 13
+
+
 def test_adopt_leaves_the_other_entries():
     two = Unusable(schema_version=1, flows=(*fallen(7).flows, *fallen(2, name="f-2").flows))
     wanted = op("adopt")

@@ -286,6 +286,19 @@ def test_the_expected_revision_is_accepted():
     assert after(op("update", expect=3), flow()).revision == 4
 
 
+@pytest.mark.req("R-TF-24")
+@pytest.mark.parametrize("tag", ["create", "import"])
+def test_a_birth_is_refused_where_a_revision_was_expected(tag):
+    wanted = op(tag, expect=1)
+    with pytest.raises(Stale, match="f-1 is not there, at r1"):
+        machine.apply(wanted, state(wanted))
+    with pytest.raises(Stale, match="f-1 is at r3, not r1"):
+        machine.apply(wanted, state(wanted, flow()))
+    again = wanted.replace(expect=3)
+    there = state(again, flow())
+    assert machine.apply(again, there) is there
+
+
 # ── a repository's first commit ─────────────────────────────────────────────────────────────────
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from samples import AT, LATER, after, flow, op, state, stored, task
+from samples import AT, LATER, after, fallen, flow, op, state, stored, task
 
 from gitflowstate import codec, machine
-from gitflowstate.errors import Invalid, Rejected, Stale
+from gitflowstate.errors import Corrupt, Invalid, Rejected, Stale
 from gitflowstate.model import (
     Claim,
     Failure,
@@ -150,6 +150,21 @@ def test_a_retry_copies_the_tasks_and_keeps_what_is_done():
 def test_a_flow_that_has_not_ended_is_not_retried(status):
     error = refused(op("create", flow="f-2", attempt_of="f-1"), flow(status))
     assert "f-1 has not ended" in error.message
+
+
+@pytest.mark.req("D2")
+def test_a_flow_that_cannot_be_used_is_not_retried():
+    wanted = op("create", flow="f-2", attempt_of="f-1")
+    refused(wanted, flow("failed"), fallen(9), error=Corrupt)
+
+
+@pytest.mark.req("E8")
+def test_a_flow_of_a_newer_schema_version_is_not_retried():
+    """A copy would carry its tasks' new fields into a document that has no room for them."""
+    error = refused(
+        op("create", flow="f-2", attempt_of="f-1"), flow("failed").replace(schema_version=2)
+    )
+    assert error.hint == "upgrade gitflowstate"
 
 
 # ── import ──────────────────────────────────────────────────────────────────────────────────────
