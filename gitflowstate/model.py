@@ -42,7 +42,8 @@ class Value:
     NEEDS: ClassVar[dict[str, tuple[str, ...]]] = {}
     OWN: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, **fields: Any) -> None:  # noqa: ANN401  the annotations say
+    # Only by position, since a newer document may have a field called self.
+    def __init__(self, /, **fields: Any) -> None:  # noqa: ANN401  the annotations say
         own, cls = self.__dict__, type(self)
         for name, value in fields.items():
             if value is not None and value != getattr(cls, name, None):
@@ -54,7 +55,8 @@ class Value:
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        return self.__dict__ == other.__dict__
+        mine, theirs = self.__dict__, other.__dict__
+        return mine == theirs and all(_same(value, theirs[name]) for name, value in mine.items())
 
     def __hash__(self) -> int:
         return hash(type(self))
@@ -65,9 +67,14 @@ class Value:
 
     def replace(self, **changes: Any) -> Self:  # noqa: ANN401  the annotations say
         """Return a copy with the changes, or this very object when nothing differs."""
-        if all(getattr(self, name) == value for name, value in changes.items()):
+        if all(_same(getattr(self, name), value) for name, value in changes.items()):
             return self
         return type(self)(**{**self.__dict__, **changes})
+
+
+def _same(one: object, other: object) -> bool:
+    """Tell whether two values of a field are the same; in free-form data, order and type count."""
+    return bool(one == other) and (type(one) is not dict or repr(one) == repr(other))
 
 
 class Waiting(Value):

@@ -6,10 +6,16 @@ sets `revision` or `updated_at`, which `machine` does for all.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from gitflowstate import graph, ops, taskrules
 from gitflowstate.errors import Rejected, Stale
 from gitflowstate.kinds import TERMINAL, Status
 from gitflowstate.model import Failure, Flow, Note, Task, Waiting
+
+T = TypeVar("T")
+_GIVEN = ("goal", "owner", "next_action", "links", "attempt_of", "labels", "type", "data")
 
 
 def create(op: ops.Create, parent: Flow | None, existing: Flow | None) -> Flow:
@@ -36,11 +42,16 @@ def create(op: ops.Create, parent: Flow | None, existing: Flow | None) -> Flow:
     if existing is None:
         _check_parent(op, parent)
         return flow
-    given = ("goal", "owner", "next_action", "links", "attempt_of", "labels", "type", "data")
-    same = all(getattr(existing, name) == getattr(flow, name) for name in given)
-    if same and existing.status not in TERMINAL:
+    planned = op.plan is None or taskrules.plan_of(existing).tasks == op.plan.tasks
+    if planned and _agrees(flow, existing) and existing.status not in TERMINAL:
         return existing
     raise _taken(existing)
+
+
+def _agrees(asked: Flow, existing: Flow) -> bool:
+    """Tell whether every field that a create gave equals the stored one."""
+    given = {name for name in _GIVEN if name in asked.__dict__}
+    return existing.replace(**{name: getattr(asked, name) for name in given}) is existing
 
 
 def _check_parent(op: ops.Create, parent: Flow | None) -> None:
@@ -117,22 +128,21 @@ def update(op: ops.Update, flow: Flow) -> Flow:
         progress=flow.progress if op.progress is None else op.progress,
         next_action=op.next or flow.next_action,
         goal=op.goal or flow.goal,
-        labels=_merged(flow.labels, op.labels, op.unlabel),
-        links=(
-            *(link for link in flow.links if link.href not in op.unlink and link not in op.links),
-            *op.links,
-        )
-        if op.links or op.unlink
-        else flow.links,
+        labels=_merged(flow.labels, op.labels, lambda label: label in op.unlabel),
+        links=_merged(flow.links, op.links, lambda link: link.href in op.unlink),
         data=flow.data if op.data is None else op.data,
     )
 
 
 def _merged(
-    present: tuple[str, ...], added: tuple[str, ...], removed: tuple[str, ...]
-) -> tuple[str, ...]:
-    kept = [label for label in present if label not in removed]
-    return (*kept, *(label for label in dict.fromkeys(added) if label not in kept))
+    present: tuple[T, ...], added: tuple[T, ...], removed: Callable[[T], bool]
+) -> tuple[T, ...]:
+    """Return what is present and not removed, in its order, and then what is new."""
+    merged = [item for item in present if not removed(item)]
+    for item in added:
+        if item not in merged:
+            merged.append(item)
+    return tuple(merged)
 
 
 def note(op: ops.Note, flow: Flow) -> Flow:

@@ -12,6 +12,8 @@ from gitflowstate.model import (
     Failure,
     Link,
     Note,
+    Plan,
+    Step,
     Waiting,
     archive_path,
     flow_path,
@@ -80,6 +82,13 @@ def test_the_same_create_again_is_harmless_while_the_flow_is_open(status):
 
 
 @pytest.mark.req("R-TF-27")
+def test_a_create_asks_for_the_fields_it_gives_and_no_others():
+    there = flow(labels=("a",), links=(Link(rel="r", href="h"),), type="study", data={"n": 1})
+    assert nothing_to_do(op("create"), there)
+    assert nothing_to_do(op("create", labels=("a",), data={"n": 1}), there)
+
+
+@pytest.mark.req("R-TF-27")
 @pytest.mark.parametrize(
     "given",
     [
@@ -89,6 +98,7 @@ def test_the_same_create_again_is_harmless_while_the_flow_is_open(status):
         {"links": (Link(rel="issue", href="http://x"),)},
         {"type": "study"},
         {"data": {}},
+        {"plan": Plan(schema_version=1, flow="f-1", tasks=(Step(id="t1", goal="x"),))},
     ],
 )
 def test_another_create_of_a_taken_id_is_a_conflict(given):
@@ -236,7 +246,7 @@ def test_an_update_changes_what_is_given_and_nothing_else(given, field, value):
         {"unlabel": ("z",)},
         {"unlink": ("z",)},
         {"links": (Link(rel="r", href="1"),)},
-        {"data": {"a": 1}},
+        {"data": {"a": 1, "b": 2}},
     ],
 )
 @pytest.mark.req("R-TF-17")
@@ -244,10 +254,19 @@ def test_an_update_that_says_what_is_there_is_no_revision(given):
     there = flow(
         progress="begun",
         labels=("a", "b"),
-        links=(Link(rel="r", href="1"),),
-        data={"a": 1},
+        links=(Link(rel="r", href="1"), Link(rel="r", href="2")),
+        data={"a": 1, "b": 2},
     )
     assert nothing_to_do(op("update", **({"progress": None} | given)), there)
+
+
+@pytest.mark.req("E12")
+@pytest.mark.parametrize("data", [{"b": 2, "a": 1}, {"a": True, "b": 2}, {"a": 1, "b": [False]}])
+def test_free_form_data_differs_in_order_and_in_type(data):
+    """Python holds true for 1 and knows no order of keys; whoever reads the file does."""
+    left = after(op("update", data=data), flow(data={"a": 1, "b": 2}))
+    assert codec.compact(left.data) == codec.compact(data)
+    assert left != left.replace(data={"a": 1, "b": 2})
 
 
 @pytest.mark.req("R-TF-17")
@@ -279,8 +298,9 @@ def test_labels_are_added_at_the_end_and_removed_by_name():
 
 def test_links_are_added_at_the_end_and_removed_by_address():
     one, two, three = (Link(rel="r", href=str(number)) for number in (1, 2, 3))
-    left = after(op("update", links=(three,), unlink=("1",)), flow(links=(one, two)))
+    left = after(op("update", links=(three, two, three), unlink=("1",)), flow(links=(one, two)))
     assert left.links == (two, three)
+    assert after(op("update", links=(one,), unlink=("1",)), left).links == (two, three, one)
 
 
 # ── note, wait, resume ──────────────────────────────────────────────────────────────────────────
