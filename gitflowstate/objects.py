@@ -193,6 +193,6 @@ def _inflate(oid: Oid, raw: bytes, limit: int) -> tuple[str, bytes]:
         extra = engine.decompress(engine.unconsumed_tail, 1)
     except (zlib.error, ValueError) as error:
         raise _broken(oid, "it does not decode") from error
-    if extra or len(body) != size or not engine.eof:
+    if extra or len(body) != size or not engine.eof or engine.unused_data:
         raise _broken(oid, "its size is not the declared one")
     return kind, body

@@ -75,6 +75,11 @@ def decode(oid: Oid, body: bytes) -> Tree:
     return tree
 
 
+def _check_count(count: int, path: str) -> None:
+    if count > MAX_ENTRIES:
+        raise Corrupt(f"{path} unfolds to too many paths", hint=NOT_OURS, path=path)
+
+
 class Trees:
     """Read trees by id, keeping the last few: they are immutable, so a copy is never stale."""
 
@@ -130,8 +135,7 @@ class Trees:
         while stack:
             here, found = stack.pop()
             count += 1
-            if count > MAX_ENTRIES:
-                raise Corrupt(f"{path} unfolds to too many paths", hint=NOT_OURS, path=path)
+            _check_count(count, path)
             if not is_folder(found) or here.count("/") >= MAX_DEPTH:
                 yield here, found
                 continue
@@ -151,8 +155,11 @@ class Trees:
 
     def _changes(self, path: str, old: Entry | None, new: Entry | None) -> Iterator[Change]:
         stack = [(path, old, new)]
+        count = 0
         while stack:
             here, before, after = stack.pop()
+            count += 1
+            _check_count(count, path)
             if before == after:
                 continue
             deep = here.count("/") >= MAX_DEPTH

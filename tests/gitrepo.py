@@ -1,0 +1,129 @@
+"""What the tests of repositories share: C git, publishing, wrong objects, and children."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import warnings
+import zlib
+from contextlib import contextmanager
+from pathlib import Path
+
+from gitflowstate.syscalls import calls
+
+MAIN = "refs/heads/main"
+
+
+def git(where, *arguments, data=None, check=True) -> str:
+    """Run C git in a folder; return what it printed."""
+    done = subprocess.run(
+        ["git", "-C", where, *arguments], capture_output=True, input=data, check=check
+    )
+    return done.stdout.decode("utf-8", "replace").strip()
+
+
+def fsck(gitdir) -> None:
+    """Let C git check every object."""
+    done = subprocess.run(
+        ["git", "-C", gitdir, "fsck", "--strict"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def commit_on(repo, old, changes, text="change"):
+    """Stage a commit of the changes on another."""
+    staged = repo.stage(repo.commit(old).tree if old else None, changes)
+    return repo.commit_object(staged, [old] if old else [], text.encode(), "t", 1_800_000_000)
+
+
+def publish(repo, changes, text="change", ref=MAIN) -> str:
+    """Commit the changes on a ref; return the commit."""
+    old = repo.ref(ref)
+    staged = commit_on(repo, old, changes, text)
+    assert repo.publish(ref, old, staged, text)
+    return staged.commit
+
+
+def loose(repo, oid) -> Path:
+    """Return where a loose object is."""
+    return repo.gitdir / "objects" / oid[:2] / oid[2:]
+
+
+def overwrite(path, data) -> None:
+    """Write over a file that is not meant to be."""
+    path.chmod(0o644)
+    path.write_bytes(data)
+
+
+def store(repo, kind, body: bytes) -> str:
+    """Store any object, however wrong."""
+    raw = b"%s %d\0" % (kind.encode(), len(body)) + body
+    oid = hashlib.sha1(raw, usedforsecurity=False).hexdigest()
+    path = loose(repo, oid)
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(zlib.compress(raw))
+    return oid
+
+
+def tree_of(repo, *entries) -> str:
+    """Store a tree of (mode, name, id) in the order given."""
+    body = b"".join(
+        b"%o %s\0" % (mode, os.fsencode(name)) + bytes.fromhex(oid) for mode, name, oid in entries
+    )
+    return store(repo, "tree", body)
+
+
+def child(work) -> int:
+    """Fork; the child runs `work` and ends with 0 if that returns. Returns its pid."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the runner has threads, we use none
+        pid = os.fork()
+    if pid == 0:
+        code = 70
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    return pid
+
+
+def code_of(pid) -> int:
+    """Wait for a child; return its exit code, negative for a signal."""
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def let_others_in(path) -> None:
+    """Let every user reach a path of the test's own folder."""
+    for parent in path.parents:
+        mode = parent.stat().st_mode
+        if mode & 0o055 != 0o055:
+            parent.chmod(mode | 0o055)
+
+
+def become_nobody() -> None:
+    """Give up root for good: root is never refused by a mode."""
+    os.setgroups([])
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+
+
+@contextmanager
+def before(name, ending, act):
+    """Run `act` once, before the first call `name` whose last path ends so."""
+    real = getattr(calls, name)
+    done = []
+
+    def through(*arguments):
+        if str(arguments[-1]).endswith(ending) and not done:
+            done.append(1)
+            act()
+        return real(*arguments)
+
+    setattr(calls, name, through)
+    try:
+        yield
+    finally:
+        setattr(calls, name, real)
+    assert done
