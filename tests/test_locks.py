@@ -10,15 +10,14 @@ import socket
 import subprocess
 import threading
 import time
-import warnings
 
 import pytest
+from gitrepo import MAIN, become_nobody, child, code_of, let_others_in, publish
 
 from gitflowstate.errors import Denied, GfsError, NotFound, Unavailable
 from gitflowstate.git import Repository
 from gitflowstate.locks import RepositoryLock, repository_lock
 
-MAIN = "refs/heads/main"
 HOST = socket.gethostname()
 
 
@@ -29,43 +28,16 @@ def gitdir(tmp_path):
     return path
 
 
-def git(gitdir, *arguments, check=True):
-    env = {"PATH": os.environ["PATH"], "HOME": str(gitdir), "GIT_CONFIG_NOSYSTEM": "1"}
+def gc(gitdir) -> int:
     return subprocess.run(
-        ["git", "-C", gitdir, *arguments], env=env, capture_output=True, text=True, check=check
-    )
-
-
-def child(work) -> int:
-    """Fork; the child runs `work` and ends with 0 if that returns. Returns its pid."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # the runner has threads, we use none
-        pid = os.fork()
-    if pid == 0:
-        code = 70
-        try:
-            work()
-            code = 0
-        finally:
-            os._exit(code)
-    return pid
-
-
-def code_of(pid) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        ["git", "-C", gitdir, "gc", "-q"], stderr=subprocess.DEVNULL, check=False
+    ).returncode
 
 
 def dead_pid() -> int:
     pid = child(lambda: None)
     os.waitpid(pid, 0)
     return pid
-
-
-def publish(repo, text) -> bool:
-    old = repo.ref(MAIN)
-    staged = repo.stage(repo.commit(old).tree if old else None, {f"flows/{text}": text.encode()})
-    commit = repo.commit_object(staged, [old] if old else [], text.encode(), "t", 1_800_000_000)
-    return repo.publish(MAIN, old, commit, text)
 
 
 def stopped_holder(gitdir) -> int:
@@ -97,9 +69,9 @@ def test_it_is_re_entrant_on_its_object(gitdir):
         with lock, lock:
             pass
         assert (gitdir / "gc.pid").exists()
-        assert git(gitdir, "gc", check=False).returncode == 128
+        assert gc(gitdir) == 128
     assert not (gitdir / "gc.pid").exists()
-    assert git(gitdir, "gc").returncode == 0
+    assert gc(gitdir) == 0
 
 
 def test_it_is_given_back_when_the_block_raises(gitdir):
@@ -201,7 +173,7 @@ def test_processes_take_turns(gitdir):
         with Repository.open(gitdir) as repo:
             for number in range(10):
                 with repository_lock(gitdir):
-                    assert publish(repo, f"{os.getpid()}-{number}")
+                    publish(repo, {f"flows/{os.getpid()}-{number}": b"1"})
 
     pids = [child(work) for _ in range(4)]
     assert [code_of(pid) for pid in pids] == [0] * 4
@@ -255,108 +227,9 @@ def test_a_file_system_without_locks_is_refused_and_no_marker_is_left(gitdir, nu
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become nobody")
 def test_no_permission_is_denied_and_names_the_path(gitdir):
     def work():
-        os.setgroups([])
-        os.setresgid(65534, 65534, 65534)
-        os.setresuid(65534, 65534, 65534)
+        become_nobody()
         with pytest.raises(Denied, match=r"gfs\.lock"):
             RepositoryLock(gitdir, timeout=0.1).__enter__()
 
-    for parent in list(gitdir.parents)[:3]:
-        parent.chmod(0o755)
+    let_others_in(gitdir)
     assert code_of(child(work)) == 0
-
-
-# -- git's gc.pid -----------------------------------------------------------------------------
-
-
-@pytest.mark.req("F8")
-@pytest.mark.parametrize(
-    ("content", "age_s", "taken"),
-    [
-        ("{dead} {host}", 0, True),
-        ("{alive} {host}", 0, False),
-        ("{alive} {host}", 13 * 3600, True),
-        ("{dead} elsewhere", 0, False),
-        ("{dead} elsewhere", 13 * 3600, True),
-        ("{alive} {host} gfs", 0, True),
-        ("1 elsewhere gfs", 0, True),
-        ("", 0, True),
-        ("rubbish", 0, True),
-    ],
-)
-def test_a_gc_pid_is_honoured_by_gits_rules_but_for_a_dead_writers(gitdir, content, age_s, taken):
-    path = gitdir / "gc.pid"
-    path.write_text(content.format(dead=dead_pid(), alive=os.getppid(), host=HOST))
-    then = time.time() - age_s
-    os.utime(path, (then, then))
-    lock = RepositoryLock(gitdir, timeout=0.05)
-    before = path.read_text()
-    if taken:
-        with lock:
-            assert path.read_text() == f"{os.getpid()} {HOST} gfs"
-        assert not path.exists()
-    else:
-        with pytest.raises(Unavailable, match=r"pid \d+ on \S+") as caught:
-            lock.__enter__()
-        assert caught.value.details["host"] == before.split()[1]
-        assert path.read_text() == before
-    assert not (gitdir / "gc.pid.lock").exists()
-    assert not (gitdir / "gfs.gc.pid").exists()
-
-
-def test_a_gc_that_ends_while_we_wait_is_waited_for(gitdir):
-    (gitdir / "gc.pid").write_text(f"{os.getppid()} {HOST}")
-    with (
-        subprocess.Popen(["sh", "-c", f"sleep 0.2; rm {gitdir}/gc.pid"]),
-        RepositoryLock(gitdir, timeout=10),
-    ):
-        assert (gitdir / "gc.pid").read_text().endswith(" gfs")
-
-
-@pytest.mark.parametrize(("age_s", "taken"), [(0, False), (3600, True)])
-def test_a_foreign_gc_pid_lock_is_moved_aside_only_when_it_is_old(gitdir, age_s, taken):
-    path = gitdir / "gc.pid.lock"
-    path.write_text("")
-    then = time.time() - age_s
-    os.utime(path, (then, then))
-    lock = RepositoryLock(gitdir, timeout=0.05)
-    if taken:
-        with lock:
-            pass
-        assert len(lock.warnings) == 1
-        assert len(list((gitdir / "gfs/stale").iterdir())) == 1
-        assert git(gitdir, "gc").returncode == 0
-    else:
-        with pytest.raises(Unavailable, match=r"gc\.pid\.lock"):
-            lock.__enter__()
-        assert path.exists()
-
-
-def test_a_dead_writers_gc_pid_lock_is_taken_over(gitdir):
-    (gitdir / "gc.pid.lock").write_text("1 elsewhere gfs")
-    (gitdir / "gfs.gc.pid").write_text("1 elsewhere gfs")
-    with RepositoryLock(gitdir, timeout=0.05) as lock:
-        pass
-    assert lock.warnings == []
-    assert not (gitdir / "gc.pid.lock").exists()
-
-
-@pytest.mark.req("F8", "C5")
-def test_git_gc_prune_now_beside_writers_loses_nothing(gitdir):
-    loop = "while :; do git gc -q --prune=now && echo >> rounds; done"
-    rounds = gitdir / "rounds"
-    acknowledged = 0
-    with subprocess.Popen(
-        ["sh", "-c", loop], cwd=gitdir, stderr=subprocess.DEVNULL, start_new_session=True
-    ) as collector:
-        try:
-            while acknowledged < 20 or not rounds.exists() or rounds.stat().st_size < 3:
-                with Repository.open(gitdir) as repo, repository_lock(gitdir, timeout=30):
-                    assert publish(repo, f"n{acknowledged}")
-                acknowledged += 1
-                time.sleep(0.01)  # git gc gives up at once: let it in
-        finally:
-            os.killpg(collector.pid, signal.SIGKILL)
-    with Repository.open(gitdir) as repo:
-        assert len(list(repo.lineage(repo.ref(MAIN), []))) == acknowledged
-    assert git(gitdir, "fsck", "--strict").stderr == ""
