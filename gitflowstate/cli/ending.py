@@ -8,10 +8,21 @@ import typer
 
 from gitflowstate import ops
 from gitflowstate.cli import config
-from gitflowstate.cli.flow import FlowArgument, ReasonOption, answer_created, minted
+from gitflowstate.cli.flow import (
+    FIRST_STEP,
+    FlowArgument,
+    ReasonOption,
+    answer_created,
+    minted,
+    present,
+)
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import writes
+from gitflowstate.errors import Stale
+from gitflowstate.kinds import check
+from gitflowstate.model import Flow
 
+_COPIED = ("goal", "owner", "links", "labels", "type", "data")
 CancelOption = Annotated[
     bool, typer.Option("--cancel-children", help="End open tasks with it, as cancelled.")
 ]
@@ -91,24 +102,40 @@ def retry(
 
     Example: gfs retry f-k2m9qx
     """
+    if new is not None:
+        check("Id", new, "--id")
     old = session.store(writing=not session.dry_run).flow(session.flow_id(id))
+    expected, session.expect = session.expect, None  # it is about the old flow, not the new one
+    there = present(session, new)
+    source = there if there is not None and there.attempt_of == old.id else old
+    copied = {name: getattr(source, name) for name in _COPIED}
+    copied["next"] = source.next_action or FIRST_STEP
     op = session.op(
         ops.Create,
         minted=new is None,
-        flow=new or minted(session),
-        goal=old.goal,
-        owner=old.owner,
-        next=old.next_action or "Plan the work",
-        links=old.links,
-        labels=old.labels,
-        type=old.type,
-        data=old.data,
+        derived=copied,
+        flow=minted(session) if new is None else new,
         attempt_of=old.id,
+        **copied,
     )
+    _check_expected(session, op, old, expected)
     if session.dry_run:
         session.write(op)
         return
     answer_created(session, session.store().commit(op))
+
+
+def _check_expected(session: Session, op: ops.FlowOp, old: Flow, expected: int | None) -> None:
+    """Refuse another revision of the flow that is tried again, unless the key has its answer."""
+    if expected in (None, old.revision):
+        return
+    if session.store().preview(op).receipt is None:
+        raise Stale(
+            f"{old.id} is at r{old.revision}, not r{expected}",
+            hint=f"gfs show {old.id}, then decide",
+            revision=old.revision,
+            next=["gfs", "show", old.id],
+        )
 
 
 @writes

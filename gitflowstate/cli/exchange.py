@@ -12,9 +12,9 @@ from gitflowstate.cli import config, output
 from gitflowstate.cli.resources import resource
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import reads, writes
-from gitflowstate.errors import Invalid, NotFound
+from gitflowstate.documents import Broken
+from gitflowstate.errors import Invalid, NotFound, Usage
 from gitflowstate.model import Flow
-from gitflowstate.store import Outcome
 
 SCHEMAS = ("flow", "op", "key", "envelope")
 
@@ -81,18 +81,20 @@ def import_(
     documents = [
         rules.normalised(boundary.validate(Flow, item)) for item in (raw if several else [raw])
     ]
-    outcomes: list[Outcome] = []
-    key = session.key
+    key, asked = session.key, []
     for document in documents:
         session.key = f"{key}\0{document.id}" if key and several else key
-        op = session.op(ops.Import, flow=document.id, document=document)
-        store = session.store(writing=not session.dry_run)
-        outcomes.append(store.preview(op) if session.dry_run else store.commit(op))
-    data = [session.outcome_data(outcome) for outcome in outcomes]
-    lines = [session.outcome_text(outcome) for outcome in outcomes]
+        asked.append(session.op(ops.Import, flow=document.id, document=document))
+    store = session.store(writing=not session.dry_run)
+    # All are judged before the first is written, so that a refusal leaves none of a list behind.
+    outcomes = [store.preview(op) for op in asked] if several or session.dry_run else []
     if session.dry_run:
-        lines.append("(nothing was written)")
-    output.success({"flows": data}, "\n".join(lines), as_json=session.json)
+        answers = [session.preview(outcome) for outcome in outcomes]
+    else:
+        outcomes = [store.commit(op) for op in asked]
+        answers = [(session.outcome_data(each), session.outcome_text(each)) for each in outcomes]
+    text = "\n".join(text for _, text in answers) or "no flows"
+    output.success({"flows": [data for data, _ in answers]}, text, as_json=session.json)
 
 
 @reads
@@ -105,9 +107,15 @@ def export(
 
     Example: gfs export --all > flows.json
     """
+    if every == bool(ids):
+        raise Usage("export needs the ids of flows, or --all", hint="gfs export --all")
     store = session.store()
     if every:
-        flows = [flow for flow in store.flows(archived=True) if isinstance(flow, Flow)]
+        items = list(store.flows(archived=True))
+        flows = [item for item in items if isinstance(item, Flow)]
+        for item in items:
+            if isinstance(item, Broken):
+                output.warn(f"left out: {item.path}: {item.error.message}")
     else:
         flows = [store.flow(session.flow_id(text)) for text in ids or ()]
     documents = [codec.to_json(flow) for flow in flows]

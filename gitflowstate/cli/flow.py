@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
+import re
+import shlex
+from typing import Annotated, Any, Optional
 
 import typer
 
@@ -10,9 +12,9 @@ from gitflowstate import ops
 from gitflowstate.cli import config, output
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import writes
-from gitflowstate.errors import Usage
-from gitflowstate.kinds import Json
-from gitflowstate.model import Link
+from gitflowstate.errors import Invalid, Usage
+from gitflowstate.kinds import Json, check
+from gitflowstate.model import Flow, Link
 from gitflowstate.store import Outcome
 
 FlowArgument = Annotated[str, typer.Argument(metavar="ID", help="The flow, or a unique prefix.")]
@@ -20,8 +22,20 @@ Texts = Annotated[Optional[list[str]], typer.Option(help="May be given again.")]
 ReasonOption = Annotated[str, typer.Option("--reason", metavar="R", help="Why; recorded.")]
 
 
+_ISSUE = r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9_.-]{1,100}#[1-9][0-9]{0,14}"
+FIRST_STEP = "Plan the work"
+
+
 def links_of(issues: list[str], links: list[str]) -> tuple[Link, ...]:
-    """Return links from OWNER/REPO#N and from REL=HREF, or a bare HREF."""
+    """Return links from OWNER/REPO#N and from REL=HREF, or a bare HREF.
+
+    Raises Invalid for an issue of another form: nobody would be told of the flow.
+    """
+    for issue in issues:
+        if not re.fullmatch(_ISSUE, issue):
+            rule = "must be OWNER/REPO#N, such as octo/plans#12"
+            violation = {"path": "--issue", "message": rule}
+            raise Invalid(f"--issue: {rule}", violations=[violation])
     found = [Link(rel="issue", href=issue) for issue in issues]
     for link in links:
         rel, equals, href = link.partition("=")
@@ -47,7 +61,7 @@ def create(
     goal: Annotated[str, typer.Argument(help="What is to be reached.")],
     id: Annotated[Optional[str], typer.Option(help="Its id; minted by default.")] = None,  # noqa: A002, UP045
     owner: Annotated[Optional[str], typer.Option(help="Its owner; the actor by default.")] = None,  # noqa: UP045
-    next: Annotated[str, typer.Option(help="The first next action.")] = "Plan the work",  # noqa: A002
+    next: Annotated[Optional[str], typer.Option(help=f"First step; {FIRST_STEP!r}.")] = None,  # noqa: A002, UP045
     issue: Annotated[
         Optional[list[str]],  # noqa: UP045
         typer.Option(metavar="OWNER/REPO#N", help="The issue to keep informed."),
@@ -61,23 +75,45 @@ def create(
 
     Example: gfs create 'Compare three options' --next 'Read the docs'
     """
+    if id is not None:
+        check("Id", id, "--id")
+    there = present(session, id)
+    given = {
+        "owner": owner,
+        "next": config.text(next, "--next"),
+        "links": links_of(issue or [], link or []) or None,
+        "labels": tuple(label) if label else None,
+        "type": type,
+        "data": data_of(data),
+    }
+    missing = {name for name, value in given.items() if value is None}
+    fields = given | {name: _default(session, there, name) for name in missing}
     op = session.op(
         ops.Create,
         minted=id is None,
-        flow=id or minted(session),
+        derived=missing,
+        flow=minted(session) if id is None else id,
         goal=config.text(goal, "GOAL"),
-        owner=owner or session.actor,
-        next=config.text(next, "--next"),
-        links=links_of(issue or [], link or []),
-        labels=tuple(label or ()),
-        type=type,
-        data=data_of(data),
+        **fields,
     )
     if session.dry_run:
         session.write(op)
         return
     outcome = session.store(writing=True).commit(op)
     answer_created(session, outcome)
+
+
+def present(session: Session, id: str | None) -> Flow | None:  # noqa: A002
+    """Return the flow that has the id already."""
+    store = session.store(writing=not session.dry_run)
+    return store.flow(id) if id is not None and store.exists(id) else None
+
+
+def _default(session: Session, there: Flow | None, name: str) -> Any:  # noqa: ANN401  a field
+    """Return a field that was not given: as it stands, since only what is given is compared."""
+    if there is not None and there.next_action is not None:
+        return getattr(there, {"next": "next_action"}.get(name, name))
+    return {"owner": session.actor, "next": FIRST_STEP, "links": (), "labels": ()}.get(name)
 
 
 def minted(session: Session) -> str:
@@ -90,17 +126,9 @@ def minted(session: Session) -> str:
 def answer_created(session: Session, outcome: Outcome) -> None:
     """Print the id, and the exact command that comes next."""
     data = session.outcome_data(outcome)
-    following = [
-        "gfs",
-        "update",
-        data["id"],
-        "--progress",
-        "WHAT IS DONE",
-        "--next",
-        "WHAT IS NEXT",
-    ]
-    hint = f"next: gfs update {data['id']} --progress 'WHAT IS DONE' --next 'WHAT IS NEXT'"
-    text = f"{session.outcome_text(outcome)}\n{hint}"
+    words = ["gfs", "update", data["id"], "--progress", "WHAT IS DONE", "--next", "WHAT IS NEXT"]
+    following = words + session.addressed()
+    text = f"{session.outcome_text(outcome)}\nnext: {shlex.join(following)}"
     output.success(data | {"next": following}, text, as_json=session.json)
 
 

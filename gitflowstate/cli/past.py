@@ -13,6 +13,7 @@ from gitflowstate.cli import config, output
 from gitflowstate.cli.flow import FlowArgument
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import reads
+from gitflowstate.errors import Usage
 from gitflowstate.history import Step
 from gitflowstate.listing import LogEntry
 from gitflowstate.model import Flow
@@ -32,7 +33,7 @@ def entry(step: Step) -> LogEntry:
         commit.oid[:10],
         time,
         trailers["Actor"],
-        int(revision) if revision.isdigit() else None,
+        int(revision) if revision.isdecimal() else None,
         start.rsplit(" ", 1)[-1],
         headline,
     )
@@ -66,6 +67,8 @@ def log(
     """
     from gitflowstate import listing
 
+    if number is not None and number < 1:
+        raise Usage("-n counts from 1", hint=f"gfs log {id} -n 10")
     store = session.store()
     flow = store.flow(session.flow_id(id)).id
     found = history.of_flow(store.repo, store.head().oid, flow)

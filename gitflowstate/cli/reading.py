@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any, NamedTuple, Optional
 
 import typer
 
-from gitflowstate import codec, due, history
+from gitflowstate import codec, due, history, prose
 from gitflowstate.cli import config, output
 from gitflowstate.cli.flow import FlowArgument
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import reads
 from gitflowstate.documents import Broken
-from gitflowstate.errors import Usage
+from gitflowstate.errors import NotFound, Usage
 from gitflowstate.kinds import KINDS
 from gitflowstate.model import Flow, archive_path, flow_path, live
 
@@ -35,12 +35,21 @@ def show(
     flow = store.flow(session.flow_id(id))
     if path:
         place = flow_path(flow.id) if live(flow) else archive_path(flow.id)
-        output.success({"path": place}, f"{session.location.folder}/{place}", as_json=session.json)
+        where = session.location
+        if not where.view:
+            raise NotFound(
+                f"{where.folder} has no plain files; {flow.id} is {where.ref}:{place}",
+                hint=f"gfs export {flow.id}",
+                next=["gfs", "export", flow.id],
+            )
+        file = f"{where.folder}/{place}"
+        output.success({"path": place, "file": file}, prose.terminal(file), as_json=session.json)
         return
     if rev is not None:
         flow = history.at_revision(store.repo, store.head().oid, flow.id, rev)
+    unmanaged = rev is None and store.is_unmanaged(flow.id)
     if session.json:
-        output.success(described(flow), "", as_json=True)
+        output.success(described(flow) | {"unmanaged": unmanaged}, "", as_json=True)
         return
     from gitflowstate import render
 
@@ -48,7 +57,7 @@ def show(
         flow,
         config.now(),
         zone=config.zone(),
-        unmanaged=rev is None and store.is_unmanaged(flow.id),
+        unmanaged=unmanaged,
         paint=output.painted,
     )
     output.success(None, text, as_json=False)
@@ -70,7 +79,8 @@ def list_(
     status: Annotated[Optional[str], typer.Option(help="Only this status.")] = None,  # noqa: UP045
     owner: Annotated[Optional[str], typer.Option(help="Only this owner's.")] = None,  # noqa: UP045
     label: Annotated[Optional[str], typer.Option(help="Only with this label.")] = None,  # noqa: UP045
-    stale: Annotated[bool, typer.Option("--stale", help="Only not updated for an hour.")] = False,
+    state: Annotated[Optional[str], typer.Option(help="Only in this derived state.")] = None,  # noqa: UP045
+    stale: Annotated[bool, typer.Option("--stale", help="The same as --state stale.")] = False,
     every: Annotated[bool, typer.Option("--all", help="Ended flows too.")] = False,
     limit: Annotated[int, typer.Option(metavar="N", help="At most N a page.")] = PAGE,
     page: Annotated[int, typer.Option(metavar="N", help="Which page.")] = 1,
@@ -83,30 +93,60 @@ def list_(
         raise Usage("--limit and --page count from 1")
     if status is not None and not KINDS["Status"].accepts(status):
         raise Usage(f"--status must be {KINDS['Status'].rule}")
+    if state is not None and state not in due.FLOW_STATES:
+        raise Usage(f"--state must be one of {', '.join(due.FLOW_STATES)}")
+    states = {"stale"} if stale else set(due.FLOW_STATES)
+    wanted = states if state is None else states & {state}
     now = config.now()
-    archived = every or status in ("done", "failed")
-    found, broken = _sorted(session, archived=archived)
+    found, broken = _sorted(
+        session, archived=every or {"done", "failed"} & {status, state} != set()
+    )
     chosen = [
         flow
         for flow in found
         if (status is None or flow.status == status)
         and (owner is None or flow.owner == owner)
         and (label is None or label in flow.labels)
-        and (not stale or due.flow_state(flow, now) == "stale")
+        and due.flow_state(flow, now) in wanted
     ]
-    shown = chosen[(page - 1) * limit : page * limit]
-    left = max(0, len(chosen) - page * limit)
+    asked = {"status": status, "owner": owner, "state": state, "label": label}
+    flags = {"stale": stale, "all": every}
+    rest = Rest(chosen[page * limit :], _next_page(asked, flags, limit, page))
+    _answer(session, chosen[(page - 1) * limit : page * limit], broken, rest)
+
+
+class Rest(NamedTuple):
+    """What is not on this page, and the arguments that show the next one."""
+
+    flows: list[Flow]
+    arguments: list[str]
+
+
+def _next_page(
+    asked: dict[str, str | None], flags: dict[str, bool], limit: int, page: int
+) -> list[str]:
+    options = [f"--{name}={value}" for name, value in asked.items() if value is not None]
+    options += [f"--{name}" for name, given in flags.items() if given]
+    options += [f"--limit={limit}"] if limit != PAGE else []
+    return ["gfs", "list", *options, "--page", str(page + 1)]
+
+
+def _answer(session: Session, shown: list[Flow], broken: list[Broken], rest: Rest) -> None:
+    unmanaged = session.unmanaged()
     if session.json:
-        _list_json(session, shown, broken, left)
+        _list_json(session, shown, broken, rest, unmanaged)
         return
+    from shlex import join
+
     from gitflowstate import listing
 
     text = listing.list_lines(
         shown,
-        now,
+        config.now(),
         shutil.get_terminal_size((100, 24)).columns,
-        left=left,
-        command=f"gfs list --page {page + 1}",
+        left=len(rest.flows),
+        command=join(rest.arguments + session.addressed()),
+        unmanaged=unmanaged,
         paint=output.painted,
     )
     for item in broken:
@@ -123,15 +163,20 @@ def _sorted(session: Session, *, archived: bool) -> tuple[list[Flow], list[Broke
 _SUMMARY = ("id", "goal", "status", "revision", "owner", "updated_at", "progress", "next_action")
 
 
-def _list_json(session: Session, shown: list[Flow], broken: list[Broken], left: int) -> None:
+def _list_json(
+    session: Session, shown: list[Flow], broken: list[Broken], rest: Rest, unmanaged: set[str]
+) -> None:
     now = config.now()
     rows = [
         {name: getattr(flow, name) for name in _SUMMARY}
         | {"labels": list(flow.labels), "state": due.flow_state(flow, now)}
+        | {"unmanaged": flow.id in unmanaged}
         for flow in shown
     ]
     bad = [{"path": item.path, "message": item.error.message} for item in broken]
-    data = {"flows": rows, "unusable": bad, "left": left}
+    data: dict[str, Any] = {"flows": rows, "unusable": bad, "left": len(rest.flows)}
+    if rest.flows:
+        data["next"] = rest.arguments + session.addressed()
     output.success(data, "", as_json=session.json)
 
 
@@ -152,6 +197,8 @@ def brief(
     from gitflowstate import brief as briefing
     from gitflowstate.cli import past
 
+    if max_chars < 1:
+        raise Usage("--max-chars counts from 1")
     store = session.store()
     if since is not None and len(ids or ()) != 1:
         raise Usage("--since goes with exactly one ID", hint="gfs brief ID --since N")
@@ -162,6 +209,10 @@ def brief(
         flows, broken = _sorted(session, archived=False)
     for item in broken:
         output.warn(f"{item.path}: {item.error.message}")
-    changes = {flows[0].id: past.entries_since(session, flows[0].id, since)} if since else {}
-    text = briefing.brief(flows, config.now(), max_chars, changes=changes)
+    changes = {}
+    if since is not None:
+        changes[flows[0].id] = past.entries_since(session, flows[0].id, since)
+    text = briefing.brief(
+        flows, config.now(), max_chars, changes=changes, unmanaged=session.unmanaged()
+    )
     output.success({"brief": text, "flows": [f.id for f in flows]}, text, as_json=session.json)

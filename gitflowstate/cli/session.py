@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from gitflowstate.cli import config, output
-from gitflowstate.errors import Denied
+from gitflowstate.errors import Denied, NotFound
 from gitflowstate.git import Repository
 from gitflowstate.model import Flow
 from gitflowstate.ops import FlowOp, Op
@@ -64,7 +65,13 @@ class Session:
     def location(self) -> config.Location:
         """Return which repository this is. Raises NotFound."""
         if self._location is None:
-            self._location = config.find(self.repo_argument)
+            try:
+                self._location = config.find(self.repo_argument)
+            except NotFound as error:
+                # It may have been moved: nothing here may lead to a second, empty one.
+                if "gfs init" in error.hint:
+                    error.hint = "name it by --repo DIR or GFS_REPO; gfs alone says how to begin"
+                raise
         return self._location
 
     def store(self, *, writing: bool = False) -> Store:
@@ -89,14 +96,44 @@ class Session:
 
         return Store(repo, ref=place.ref, timeout=config.lock_timeout(), published=published)
 
+    @property
+    def skew_s(self) -> int:
+        """Return the allowance for the skew of other hosts' clocks, in seconds: none locally."""
+        return 0
+
+    def addressed(self) -> list[str]:
+        """Return the options that a following command needs to reach the same flow as the same."""
+        repo = [] if self.repo_argument is None else ["--repo", self.repo_argument]
+        return repo + ([] if self._as is None else ["--as", self._as])
+
     def flow_id(self, text: str) -> str:
         """Return the id that a text names, exactly or as a unique prefix."""
         return self.store().resolve(text)
 
+    def unmanaged(self) -> set[str]:
+        """Return the flows that edits by hand changed since the last managed commit."""
+        from gitflowstate import handmade
+
+        store = self.store()
+        head = store.head()
+        managed = store.managed(head)
+        return set(handmade.touched(store.repo, managed.tree, head.tree))
+
     # ── writing ─────────────────────────────────────────────────────────────────────────────────
 
-    def op(self, kind: type[FlowOp], *, minted: bool = False, **fields: Any) -> FlowOp:  # noqa: ANN401  fields of the op
-        """Return an op of this run: time, actor, expectation and key are common to all."""
+    def op(
+        self,
+        kind: type[FlowOp],
+        *,
+        minted: bool = False,
+        derived: Collection[str] = (),
+        **fields: Any,  # noqa: ANN401  fields of the op
+    ) -> FlowOp:
+        """Return an op of this run: time, actor, expectation and key are common to all.
+
+        `derived` names the fields that the caller did not give: they are no part of what a key
+        was used for, since they may be others when the same command is repeated.
+        """
         op = kind(
             at=config.now(),
             by=self.actor,
@@ -105,13 +142,14 @@ class Session:
             made=(fields["flow"],) if minted else (),
             **fields,
         )
-        return op if self.key is None else self._keyed(op, self.key, minted=minted)
+        omitted = {*derived, "flow"} if minted else {*derived}
+        return op if self.key is None else self._keyed(op, self.key, omitted)
 
-    def _keyed(self, op: FlowOp, key: str, *, minted: bool) -> FlowOp:
+    def _keyed(self, op: FlowOp, key: str, omitted: set[str]) -> FlowOp:
         from gitflowstate import codec, request
 
         asked = codec.to_json(codec.checked(op))
-        for name in ("at", "by", "expect", "made", "allow_secret", *(("flow",) if minted else ())):
+        for name in ("at", "by", "expect", "made", "allow_secret", *omitted):
             asked.pop(name, None)
         digest = request.request_digest(op.TAG, asked)
         return op.replace(key=request.key_digest(key), request=digest)
@@ -164,19 +202,22 @@ class Session:
         }
 
     def _show_preview(self, outcome: Outcome) -> None:
+        data, text = self.preview(outcome)
+        output.success(data, text, as_json=self.json)
+
+    def preview(self, outcome: Outcome) -> tuple[dict[str, Any], str]:
+        """Return what an op would change and the message of its commit, as JSON and as text."""
         before, after = flow_before(outcome), outcome.flow
         data = self.outcome_data(outcome) | {"dry_run": True}
         if outcome.commit is None:
-            output.success(data, f"{self.outcome_text(outcome)}; nothing to do", as_json=self.json)
-            return
+            return data, f"{self.outcome_text(outcome)}; nothing to do"
         assert after is not None
         from gitflowstate import compare, prose
 
         difference = compare.diff(before, after)
         message = outcome.message.decode()
         data |= {"commit": None, "diff": difference, "message": message}
-        text = f"{difference}\n\n{prose.terminal(message)}\n(nothing was written)"
-        output.success(data, text, as_json=self.json)
+        return data, f"{difference}\n\n{prose.terminal(message)}\n(nothing was written)"
 
 
 def flow_before(outcome: Outcome) -> Flow | None:
