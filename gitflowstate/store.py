@@ -136,6 +136,10 @@ class Store:
         touched = handmade.touched(self.repo, managed.tree, head.tree)
         return {*handmade.entries(self.repo, managed.tree), *touched}
 
+    def version(self) -> str | None:
+        """Return the id of the head, which changes when anything does."""
+        return self.repo.ref(self.ref)
+
     def exists(self, flow: str) -> bool:
         """Tell whether the id is taken, by a live or an archived flow."""
         tree = self.head().tree

@@ -41,6 +41,13 @@ VERBS = {
     "diff": "past",
     "changes": "past",
     "brief": "reading",
+    "recover": "recovery",
+    "plan": "planning",
+    "task": "task",
+    "next": "planning",
+    "why": "planning",
+    "graph": "planning",
+    "work": "work",
     "check": "exchange",
     "schema": "exchange",
     "import": "exchange",
@@ -50,26 +57,37 @@ VERBS = {
     "verify": "repository",
     "adopt": "ending",
 }
+# The verbs that are words of a noun, such as `gfs task claim`: all in the noun's own module.
+NOUNS = {
+    "task": ("add", "claim", "renew", "release", "done", "fail", "wait", "resume", "retry"),
+}
 EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_TERMINATED = 70, 130, 143
 
 
 class Verbs(TyperGroup):
-    """The commands, each imported when it is asked for."""
+    """The commands of gfs or of one noun, each imported when it is asked for."""
+
+    def __init__(self, *, table: dict[str, str], **given: Any) -> None:  # noqa: ANN401  click's
+        super().__init__(rich_markup_mode=None, **given)
+        self.table = table
 
     def list_commands(self, ctx: Context) -> list[str]:
         """Return every verb, in the order of the help."""
         del ctx
-        return list(VERBS)
+        return list(self.table)
 
     def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
         """Return a verb's command, importing its module now."""
         del ctx
-        module = VERBS.get(cmd_name)
+        module = self.table.get(cmd_name)
         if module is None:
             return None
+        found = import_module(f"gitflowstate.cli.{module}")
+        if self.name == "gfs" and cmd_name in NOUNS:
+            table = dict.fromkeys(NOUNS[cmd_name], module)
+            return Verbs(table=table, name=cmd_name, help=found.__doc__)
         from gitflowstate.cli.verb import command
 
-        found = import_module(f"gitflowstate.cli.{module}")
         attribute = cmd_name if hasattr(found, cmd_name) else f"{cmd_name}_"
         return command(cmd_name, getattr(found, attribute))
 
@@ -77,25 +95,25 @@ class Verbs(TyperGroup):
         self, ctx: Context, args: list[str]
     ) -> tuple[str | None, Command | None, list[str]]:
         """Return the command that the arguments begin with, or suggest the nearest verb."""
-        if args[0] not in VERBS and not args[0].startswith("-"):
-            raise _unknown(args[0])
+        if args[0] not in self.table and not args[0].startswith("-"):
+            raise _unknown(ctx.command_path, args[0], self.table)
         return super().resolve_command(ctx, args)
 
 
-def _unknown(word: str) -> Usage:
+def _unknown(path: str, word: str, known: dict[str, str]) -> Usage:
     from difflib import get_close_matches
 
-    near = get_close_matches(word, VERBS, n=1)
-    hint = f"did you mean: gfs {near[0]}" if near else "gfs --help lists the commands"
-    return Usage(f"there is no command {word[:60]!r}", hint=hint)
+    near = get_close_matches(word, known, n=1)
+    hint = f"did you mean: {path} {near[0]}" if near else f"{path} --help lists the commands"
+    return Usage(f"{path} has no command {word[:60]!r}", hint=hint)
 
 
 def _group() -> Verbs:
     return Verbs(
+        table=VERBS,
         name="gfs",
         help="Durable workflow state for AI agents, kept in Git.",
         params=[_version_option()],
-        rich_markup_mode=None,
         epilog="Example: gfs create 'Compare three options' --next 'Read the docs'",
     )
 
@@ -140,7 +158,7 @@ def _restore_signals() -> None:
     signal.signal(signal.SIGTERM, terminate)
 
 
-def _guarded(*, as_json: bool) -> int:
+def _guarded(*, as_json: bool) -> int:  # noqa: PLR0911  one way out for each kind of error
     try:
         if not sys.argv[1:]:
             return _bare()

@@ -57,6 +57,16 @@ def failure(error: GfsError, *, as_json: bool) -> None:
         _write(sys.stderr, f"hint: {prose.terminal(error.hint)}")
 
 
+def safe(text: str) -> str:
+    """Return text of users, made safe for a terminal."""
+    return prose.terminal(text)
+
+
+def line(text: str) -> str:
+    """Return text of users as one line, made safe for a terminal."""
+    return prose.terminal(prose.fold(text), lines=False)
+
+
 def warn(text: str) -> None:
     """Print a warning on stderr."""
     _write(sys.stderr, f"warning: {prose.terminal(text, lines=False)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from gitflowstate.cli import config, output
 from gitflowstate.errors import Denied, NotFound
@@ -14,6 +14,8 @@ from gitflowstate.model import Flow
 from gitflowstate.ops import FlowOp, Op
 from gitflowstate.store import Outcome, Store
 from gitflowstate.view import View
+
+O = TypeVar("O", bound=FlowOp)  # noqa: E741  an op
 
 
 class Session:
@@ -218,6 +220,15 @@ class Session:
         message = outcome.message.decode()
         data |= {"commit": None, "diff": difference, "message": message}
         return data, f"{difference}\n\n{prose.terminal(message)}\n(nothing was written)"
+
+
+def quoted(path: object) -> str:
+    """Return a path as a person can paste it into a shell, on one line."""
+    from shlex import quote
+
+    from gitflowstate import prose
+
+    return prose.terminal(quote(str(path)), lines=False)
 
 
 def flow_before(outcome: Outcome) -> Flow | None:

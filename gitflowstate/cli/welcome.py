@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gitflowstate import prose
 from gitflowstate.cli import output
-from gitflowstate.cli.session import Session
+from gitflowstate.cli.session import Session, quoted
 from gitflowstate.documents import Broken
 from gitflowstate.errors import NotFound
 from gitflowstate.model import Flow
@@ -37,7 +37,9 @@ def welcome() -> None:
     with Session(verb="gfs") as session:
         try:
             place = session.location
-        except NotFound:
+        except NotFound as error:
+            if "passed" not in error.details:
+                raise  # one was named, and moved, say: no place to begin another
             output.success(None, OUTSIDE, as_json=False)
             return
         flows = list(session.store().flows())
@@ -48,11 +50,12 @@ def _inside(folder: str, flows: list[Flow | Broken]) -> str:
     live = [flow for flow in flows if isinstance(flow, Flow)]
     broken = len(flows) - len(live)
     latest = sorted(live, key=lambda flow: flow.updated_at, reverse=True)
-    lines = [f"{prose.terminal(folder)}: {len(live)} open flows" + _broken(broken), ""]
+    count = f"{len(live)} open flow{'s' if len(live) != 1 else ''}"
+    lines = [f"{prose.terminal(folder, lines=False)}: {count}{_broken(broken)}", ""]
     lines += [_line(flow) for flow in latest[:_SHOWN]]
     if len(live) > _SHOWN:
         lines.append(f"  … {len(live) - _SHOWN} more: gfs list")
-    lines += ["", *_next_two(latest), "", SNIPPET.format(folder=prose.terminal(folder))]
+    lines += ["", *_next_two(latest), "", SNIPPET.format(folder=quoted(folder))]
     return "\n".join(lines)
 
 

@@ -1,0 +1,125 @@
+"""The verbs of a flow's graph: plan, next, why, graph."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Optional
+
+import typer
+
+from gitflowstate import codec, due, model, taskops, taskrules
+from gitflowstate import graph as graphs
+from gitflowstate.cli import config, output
+from gitflowstate.cli.flow import FlowArgument
+from gitflowstate.cli.session import Session
+from gitflowstate.cli.verb import reads, writes
+from gitflowstate.errors import Usage
+
+
+def plan_from(file: str, flow: str) -> model.Plan:
+    """Return the plan that a file holds: a list of tasks, or an object with `tasks`.
+
+    Raises Invalid with every violation.
+    """
+    from gitflowstate import boundary
+
+    raw = codec.load(config.read_file(file, "FILE"))
+    tasks = raw.get("tasks") if isinstance(raw, dict) else raw
+    return boundary.validate(model.Plan, {"schema_version": 1, "flow": flow, "tasks": tasks})
+
+
+@writes
+def plan(
+    session: Session,
+    id: FlowArgument,  # noqa: A002
+    file: Annotated[str, typer.Argument(metavar="FILE", help="JSON: tasks and deps; - is stdin.")],
+    replace: Annotated[bool, typer.Option("--replace", help="In place of the present.")] = False,
+    reason: Annotated[Optional[str], typer.Option(metavar="R", help="Why.")] = None,  # noqa: UP045
+    keep_done: Annotated[bool, typer.Option("--keep-done", help="Keep what is done.")] = False,
+    cancel_children: Annotated[
+        bool, typer.Option("--cancel-children", help="Although tasks are in work.")
+    ] = False,
+) -> None:
+    """Store the graph of tasks, once, before any of it runs.
+
+    The file is {"tasks": [{"id": "t1", "goal": "…"}, {"id": "t2", "goal": "…", "deps": ["t1"]}]}.
+    Example: gfs plan f-k2m9qx plan.json
+    """
+    flow = session.flow_id(id)
+    op = session.op(
+        taskops.Plan,
+        flow=flow,
+        document=plan_from(file, flow),
+        replace_plan=replace,
+        reason=config.text(reason, "--reason"),
+        keep_done=keep_done,
+        cancel_children=cancel_children,
+    )
+    session.write(op, hint=f"next: gfs next {flow}")
+
+
+@reads
+def next_(
+    session: Session,
+    id: FlowArgument,  # noqa: A002
+) -> None:
+    """List the tasks that are ready, the first to take at the top.
+
+    Example: gfs next f-k2m9qx
+    """
+    flow = session.store().flow(session.flow_id(id))
+    found = graphs.ready(flow, config.now())
+    tasks = [{"id": t.id, "goal": t.goal, "priority": t.priority} for t in found]
+    text = "\n".join(f"{t.id}  {output.line(t.goal)}" for t in found)
+    if not found:
+        text = f"nothing is ready in {flow.id}: gfs why {flow.id}"
+    output.success({"id": flow.id, "ready": tasks}, text, as_json=session.json)
+
+
+@reads
+def why(
+    session: Session,
+    id: FlowArgument,  # noqa: A002
+    task: Annotated[Optional[str], typer.Argument(metavar="[TASK]", help="Which.")] = None,  # noqa: UP045
+) -> None:
+    """Say what a task waits for, down to the tasks that block it; or all that is not ready.
+
+    Example: gfs why f-k2m9qx t4
+    """
+    flow, now = session.store().flow(session.flow_id(id)), config.now()
+    if task is not None:
+        chosen = [taskrules.task_of(flow, task)]
+    else:
+        chosen = [t for t in flow.children if t.status not in ("done", "failed")]
+    lines: list[str] = []
+    rows: list[dict[str, Any]] = []
+    for root in chosen:
+        depth_limit = None if task is not None else 0
+        for depth, current, found in graphs.chain(flow, root, now):
+            if depth_limit is not None and depth > depth_limit:
+                continue
+            reasons = [b.text for b in found] or ["is ready"]
+            lines.append(f"{'  ' * depth}{current.id}: {output.line('; '.join(reasons))}")
+            rows.append({"task": current.id, "depth": depth, "why": [b._asdict() for b in found]})
+    text = "\n".join(lines) or f"every task of {flow.id} has ended"
+    output.success({"id": flow.id, "why": rows}, text, as_json=session.json)
+
+
+@reads
+def graph(
+    session: Session,
+    id: FlowArgument,  # noqa: A002
+    form: Annotated[str, typer.Option("--format", help="text, mermaid or dot.")] = "text",
+) -> None:
+    """Draw the graph: as text, Mermaid or dot.
+
+    Example: gfs graph f-k2m9qx --format mermaid
+    """
+    from gitflowstate import drawing
+
+    flow = session.store().flow(session.flow_id(id))
+    draw = drawing.FORMS.get(form)
+    if draw is None:
+        raise Usage(f"--format must be one of {', '.join(drawing.FORMS)}")
+    text = draw(flow, due.task_states(flow, config.now()))
+    data = {"id": flow.id, "format": form, "graph": text}
+    output.success(data, text or f"{flow.id} has no tasks", as_json=session.json)

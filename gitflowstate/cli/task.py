@@ -1,0 +1,307 @@
+"""Work on one task of a flow: add, claim, renew, release, done, fail, wait, resume, retry."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Optional
+
+import typer
+
+from gitflowstate import ops, taskops
+from gitflowstate.cli import config, output
+from gitflowstate.cli.flow import FlowArgument, ReasonOption
+from gitflowstate.cli.session import Session
+from gitflowstate.cli.verb import writes
+from gitflowstate.errors import GfsError, Stale, Usage
+from gitflowstate.ops import FlowOp
+from gitflowstate.store import Outcome
+
+LEASE = "2h"  # an agent will not renew
+
+TaskArgument = Annotated[str, typer.Argument(metavar="TASK", help="The task.")]
+AttemptOption = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("--attempt", metavar="N", help="The attempt that claim printed."),
+]
+
+
+@writes
+def add(
+    session: Session,
+    id: FlowArgument,  # noqa: A002
+    goal: Annotated[str, typer.Argument(help="What is to be done.")],
+    task: Annotated[Optional[str], typer.Option("--id", help="Its id; t1, t2, … if not.")] = None,  # noqa: UP045
+    dep: Annotated[Optional[list[str]], typer.Option(metavar="TASK", help="Needs this.")] = None,  # noqa: UP045
+    priority: Annotated[int, typer.Option(metavar="N", help="Higher goes first.")] = 0,
+    not_before: Annotated[Optional[str], typer.Option(metavar="TIME", help="Not before.")] = None,  # noqa: UP045
+    timeout: Annotated[Optional[str], typer.Option(metavar="30m", help="At most so long.")] = None,  # noqa: UP045
+    max_attempts: Annotated[int, typer.Option(metavar="N", help="Failures until it fails.")] = 3,
+    on_interrupt: Annotated[str, typer.Option(help="rerun, or hold for a person.")] = "rerun",
+) -> None:
+    """Add a task to a flow.
+
+    Example: gfs task add f-k2m9qx 'Compare costs' --dep t1
+    """
+    op = session.op(
+        taskops.TaskAdd,
+        flow=session.flow_id(id),
+        task=task,
+        goal=config.text(goal, "GOAL"),
+        deps=tuple(dep or ()),
+        priority=priority,
+        not_before=config.time_of(not_before, "--not-before"),
+        timeout_s=None if timeout is None else config.seconds_of(timeout, "--timeout"),
+        max_attempts=max_attempts,
+        on_interrupt=on_interrupt,
+    )
+    run(session, op)
+
+
+@writes
+def claim(
+    session: Session,
+    id: FlowArgument,  # noqa: A002
+    task: Annotated[Optional[str], typer.Argument(metavar="[TASK]", help="The task.")] = None,  # noqa: UP045
+    following: Annotated[bool, typer.Option("--next", help="The first that is ready.")] = False,
+    lease: Annotated[str, typer.Option(metavar="2h", help="For how long.")] = LEASE,
+    worker: Annotated[Optional[str], typer.Option(metavar="NAME", help="Who works.")] = None,  # noqa: UP045
+) -> None:
+    """Take the right to work on a task; prints the attempt that done wants.
+
+    Example: gfs task claim f-k2m9qx --next
+    """
+    if (task is None) != following:
+        raise Usage("claim takes a TASK or --next, not both", hint="gfs task claim ID --next")
+    op = session.op(
+        taskops.TaskClaim,
+        flow=session.flow_id(id),
+        task=task,
+        worker=config.mint_worker(worker or session.actor),
+        until=config.later(config.seconds_of(lease, "--lease")),
+        skew_s=session.skew_s,
+    )
+    if session.dry_run:
+        session.write(op)
+        return
+    outcome = commit_claim(session, op)
+    answer_claim(session, outcome)
+
+
+def commit_claim(session: Session, op: taskops.TaskClaim) -> Outcome:
+    """Commit a claim; where it only expired claims of others, try again.
+
+    Raises Stale where the named task now waits for a person.
+    """
+    while True:
+        outcome = session.store(writing=True).commit(op)
+        if outcome.receipt or (outcome.flow and op.made_in(outcome.flow)):
+            return outcome
+        if op.task is not None:
+            raise Stale(
+                f"{op.task} was interrupted and waits for a decision",
+                hint=f"gfs recover {op.flow} --task {op.task} --decide retry --reason REASON",
+            )
+
+
+def answer_claim(session: Session, outcome: Outcome) -> None:
+    """Print the task that was claimed, its attempt, and how it is settled."""
+    data = session.outcome_data(outcome)
+    receipt, flow = outcome.receipt, outcome.flow
+    assert flow is not None
+    made = receipt.made if receipt else outcome.op.made_in(flow)  # type: ignore[attr-defined]
+    task = next((task for task in flow.children if task.id in made), None)
+    if task is None or task.claim is None:
+        session.answer(outcome)
+        return
+    attempt = task.claim.attempt
+    data |= {
+        "task": task.id,
+        "goal": task.goal,
+        "attempt": attempt,
+        "worker": task.claim.worker,
+        "until": task.claim.until,
+        "next": _done_command(flow.id, task.id, attempt),
+    }
+    text = (
+        f"{session.outcome_text(outcome)}: {task.id} attempt {attempt} until {task.claim.until}\n"
+        f"goal: {task.goal}\n"
+        f"next: gfs task done {flow.id} {task.id} --attempt {attempt} --result REF"
+    )
+    output.success(data, output.safe(text), as_json=session.json)
+
+
+def _done_command(flow: str, task: str, attempt: int) -> list[str]:
+    return ["gfs", "task", "done", flow, task, "--attempt", str(attempt), "--result", "REF"]
+
+
+def run(session: Session, op: FlowOp) -> None:
+    """Commit an op on a task and print the flow and the task."""
+    if session.dry_run:
+        session.write(op)
+        return
+    outcome = session.store(writing=True).commit(op)
+    flow = outcome.flow
+    name = getattr(op, "task", None)
+    if flow is not None and name is None and outcome.commit:
+        name = next(iter(op.made_in(flow)), None)
+    task = next((t for t in flow.children if t.id == name), None) if flow else None
+    data: dict[str, Any] = session.outcome_data(outcome)
+    text = session.outcome_text(outcome)
+    if task is not None:
+        data |= {"task": task.id, "task_status": task.status}
+        text += f": {task.id} {task.status}"
+    output.success(data, text, as_json=session.json)
+
+
+@writes
+def renew(
+    session: Session,
+    id: FlowArgument,  # noqa: A002
+    task: TaskArgument,
+    attempt: AttemptOption = None,
+    lease: Annotated[str, typer.Option(metavar="2h", help="For how long from now.")] = LEASE,
+) -> None:
+    """Hold a claim for longer.
+
+    Example: gfs task renew f-k2m9qx t2 --lease 4h
+    """
+    op = session.op(
+        taskops.TaskRenew,
+        flow=session.flow_id(id),
+        task=task,
+        attempt=attempt,
+        until=config.later(config.seconds_of(lease, "--lease")),
+    )
+    run(session, op)
+
+
+@writes
+def release(
+    session: Session,
+    id: FlowArgument,  # noqa: A002
+    task: TaskArgument,
+    attempt: AttemptOption = None,
+) -> None:
+    """Give a claim back with nothing done, so that another may take the task.
+
+    Example: gfs task release f-k2m9qx t2
+    """
+    flow = session.flow_id(id)
+    run(session, session.op(taskops.TaskRelease, flow=flow, task=task, attempt=attempt))
+
+
+@writes
+def done(
+    session: Session,
+    id: FlowArgument,  # noqa: A002
+    task: TaskArgument,
+    result: Annotated[str, typer.Option(metavar="REF", help="Where the result is.")],
+    attempt: AttemptOption = None,
+) -> None:
+    """Record that a task is complete, and where its result is.
+
+    A result that comes after its claim was lost is refused, and kept as a note.
+    Example: gfs task done f-k2m9qx t2 --attempt 7 --result notes/costs.md
+    """
+    op = session.op(
+        taskops.TaskDone,
+        flow=session.flow_id(id),
+        task=task,
+        result=config.text(result, "--result"),
+        attempt=attempt,
+    )
+    try:
+        run(session, op)
+    except Stale as error:
+        if error.details.get("lost") and not session.dry_run:
+            keep_result(session, op.flow, task, attempt, result, error)
+        raise
+
+
+def keep_result(
+    session: Session, flow: str, task: str, attempt: int | None, result: str, error: Stale
+) -> None:
+    """Keep the result of a holder that lost its claim as a note, while the flow is open."""
+    text = f"A result for {task} came after its claim (attempt {attempt}) was lost: {result}"
+    try:
+        note = ops.Note(at=config.now(), by=session.actor, flow=flow, text=text)
+        session.store().commit(note)
+    except GfsError:
+        return
+    error.hint = f"the result was kept as a note; {error.hint}"
+
+
+@writes
+def fail(
+    session: Session,
+    id: FlowArgument,  # noqa: A002
+    task: TaskArgument,
+    reason: ReasonOption,
+    attempt: AttemptOption = None,
+) -> None:
+    """Record that a task has failed; gfs task retry makes it pending again.
+
+    Example: gfs task fail f-k2m9qx t2 --reason 'The source is gone'
+    """
+    op = session.op(
+        taskops.TaskFail,
+        flow=session.flow_id(id),
+        task=task,
+        reason=config.text(reason, "--reason"),
+        attempt=attempt,
+    )
+    run(session, op)
+
+
+@writes
+def wait(
+    session: Session,
+    id: FlowArgument,  # noqa: A002
+    task: TaskArgument,
+    reason: ReasonOption,
+    until: Annotated[str, typer.Option(metavar="CONDITION", help="What would let it go on.")],
+    on: Annotated[str, typer.Option(help="human, agent or external.")] = "human",
+    attempt: AttemptOption = None,
+) -> None:
+    """Record that a task cannot go on, and what it needs.
+
+    Example: gfs task wait f-k2m9qx t2 --reason 'No access' --until 'Ana grants it'
+    """
+    op = session.op(
+        taskops.TaskWait,
+        flow=session.flow_id(id),
+        task=task,
+        reason=config.text(reason, "--reason"),
+        until=config.text(until, "--until"),
+        on=on,
+        attempt=attempt,
+    )
+    run(session, op)
+
+
+@writes
+def resume(
+    session: Session,
+    id: FlowArgument,  # noqa: A002
+    task: TaskArgument,
+) -> None:
+    """Make a waiting task pending again.
+
+    Example: gfs task resume f-k2m9qx t2
+    """
+    run(session, session.op(taskops.TaskResume, flow=session.flow_id(id), task=task))
+
+
+@writes
+def retry(
+    session: Session,
+    id: FlowArgument,  # noqa: A002
+    task: TaskArgument,
+    reason: ReasonOption,
+) -> None:
+    """Make a failed or waiting task pending again, with its failures forgotten.
+
+    Example: gfs task retry f-k2m9qx t2 --reason 'The source is back'
+    """
+    reason_text = config.text(reason, "--reason")
+    flow = session.flow_id(id)
+    run(session, session.op(taskops.TaskRetry, flow=flow, task=task, reason=reason_text))

@@ -1,0 +1,96 @@
+"""`gfs work`: runs a command for each ready task until none is left."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from gitflowstate.cli import config, output
+from gitflowstate.cli.flow import FlowArgument
+from gitflowstate.cli.session import Session
+from gitflowstate.cli.verb import reads
+from gitflowstate.errors import Blocked, Usage
+from gitflowstate.kinds import Time
+from gitflowstate.model import Flow
+
+
+class _Clock:
+    def now(self) -> Time:
+        """Return the time in UTC."""
+        return config.now()
+
+    def later(self, seconds: int) -> Time:
+        """Return the time that is so many seconds from now."""
+        return config.later(seconds)
+
+
+@reads
+def work(
+    session: Session,
+    id: FlowArgument,  # noqa: A002
+    command: Annotated[list[str], typer.Argument(metavar="-- CMD…", help="What to run.")],
+    worker: Annotated[Optional[str], typer.Option(metavar="NAME", help="Who works.")] = None,  # noqa: UP045
+    jobs: Annotated[int, typer.Option(metavar="N", help="At most N at once.")] = 1,
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Leave with 8, not wait.")] = False,
+    result_template: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="T", help="The result, from {flow} {id} {attempt}."),
+    ] = None,
+    lease: Annotated[str, typer.Option(metavar="15m", help="How long a claim lasts.")] = "15m",
+) -> None:
+    """Claim ready tasks and run a command for each, until none is left; resumes after any crash.
+
+    The command gets the task as JSON on standard input and in GFS_TASK. With exit code 0 the task
+    is done, and the last line it printed names the result.
+    Example: gfs work f-k2m9qx --jobs 4 -- ./do-task
+    """
+    from gitflowstate.adapters.command import CommandExecutor
+    from gitflowstate.worker import Settings, Worker
+    from gitflowstate.workers import WorkerLock, Workers
+
+    gc.enable()  # this one may live for days
+    if jobs < 1:
+        raise Usage("--jobs counts from 1")
+    store = session.store(writing=True)
+    gitdir = Path(session.location.gitdir)
+    settings = Settings(
+        flow=session.flow_id(id),
+        by=session.actor,
+        worker=config.mint_worker(worker or session.actor),
+        jobs=jobs,
+        lease_s=config.seconds_of(lease, "--lease"),
+        skew_s=session.skew_s,
+        wait=not no_wait,
+    )
+    executor = CommandExecutor(command, config.text(result_template, "--result-template"))
+    with WorkerLock(gitdir, settings.worker):
+        report = Worker(settings, store, executor, _Clock(), Workers(gitdir), _show).run()
+    output.progress("")
+    flow = report.flow
+    open_tasks = [task.id for task in flow.children if task.status != "done"]
+    data = {
+        "id": flow.id,
+        "revision": flow.revision,
+        "completed": report.completed,
+        "open": open_tasks,
+    }
+    if open_tasks:
+        raise Blocked(
+            f"{flow.id}: {len(open_tasks)} of {len(flow.children)} tasks are not done\n"
+            + "\n".join(f"  {line}" for line in report.blocked[:20]),
+            hint=f"gfs why {flow.id}",
+            next=["gfs", "why", flow.id],
+            **data,
+        )
+    text = f"{flow.id} r{flow.revision} {flow.status}: all {len(flow.children)} tasks are done"
+    output.success(data, text, as_json=session.json)
+
+
+def _show(flow: Flow, running: int) -> None:
+    done = sum(task.status == "done" for task in flow.children)
+    failed = sum(task.status == "failed" for task in flow.children)
+    rest = f", {failed} failed" if failed else ""
+    output.progress(f"{flow.id}: {done}/{len(flow.children)} done, {running} in work{rest}")
