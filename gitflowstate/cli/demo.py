@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -10,11 +11,11 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from gitflowstate import founding, history, ops
+from gitflowstate import founding, history, ops, prose
 from gitflowstate.cli import output
-from gitflowstate.cli.session import Session
+from gitflowstate.cli.session import Session, quoted
 from gitflowstate.cli.verb import reads
-from gitflowstate.errors import GfsError
+from gitflowstate.errors import GfsError, Rejected
 from gitflowstate.ops import FlowOp
 
 FLOW = "tour"
@@ -74,7 +75,11 @@ def demo(
     Example: gfs demo /tmp/tour
     """
     folder = Path(directory) if directory else Path(tempfile.mkdtemp(prefix="gfs-demo-"))
-    founding.init(folder, view=True)
+    if not founding.init(folder, view=True).made:
+        raise Rejected(
+            f"{folder} is a flow repository already; the tour is no part of anybody's work",
+            hint="gfs demo makes a fresh folder",
+        )
     session.repo_argument = str(folder)
     store = session.store(writing=True)
     for at, by, kind, fields in STEPS:
@@ -101,15 +106,16 @@ def _log(folder: Path) -> str:
         "--format=%an, %ad%n    %s",
         "--date=iso",
     ]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  fixed arguments
-    return found.stdout
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    found = subprocess.run(command, env=plain, capture_output=True, check=False)  # noqa: S603  fixed arguments
+    return prose.terminal(found.stdout.decode("utf-8", "replace"))
 
 
 def _story(folder: Path, log: str, commits: int) -> str:
     return (
-        f"One flow, nine operations, one commit each; git log in {folder}:\n\n{log}\n"
+        f"One flow, nine operations, one commit each; git log in {quoted(folder)}:\n\n{log}\n"
         f"{commits} commits replayed: every document is what its operations give.\n\n"
-        f"Try next, with  export GFS_REPO={folder}\n"
+        f"Try next, with  export GFS_REPO={quoted(folder)}\n"
         f"  gfs show {FLOW}\n  gfs brief\n  gfs diff {FLOW} 1 7\n"
         f"  gfs update {FLOW} --progress 'All compared' --next 'Write it down'\n"
         f"  gfs done {FLOW} --result reports/platforms.md\n"

@@ -7,9 +7,9 @@ from typing import Annotated, Optional
 
 import typer
 
-from gitflowstate import __version__, founding, history
+from gitflowstate import __version__, founding, history, prose
 from gitflowstate.cli import config, output
-from gitflowstate.cli.session import Session
+from gitflowstate.cli.session import Session, quoted
 from gitflowstate.cli.verb import reads
 from gitflowstate.errors import Corrupt, NotFound
 
@@ -30,9 +30,10 @@ def init(
         output.warn(warning)
     folder = str(founded.location.folder)
     following = ["gfs", "create", "GOAL", "--next", "FIRST STEP", "--repo", folder]
+    kind = "a new flow repository" if founded.made else "already a flow repository"
     text = (
-        f"{folder}: {'a new flow repository' if founded.made else 'already a flow repository'}\n"
-        f"next: export GFS_REPO={folder}; gfs create 'GOAL' --next 'FIRST STEP'"
+        f"{prose.terminal(folder, lines=False)}: {kind}\n"
+        f"next: export GFS_REPO={quoted(folder)}; gfs create 'GOAL' --next 'FIRST STEP'"
     )
     data = {"folder": folder, "made": founded.made, "next": following}
     output.success(data, text, as_json=session.json)
@@ -56,7 +57,9 @@ def where(session: Session) -> None:
         "actor": session.actor,
         "version": __version__,
     }
-    text = "\n".join(f"{name + ':':9} {value}" for name, value in data.items())
+    text = "\n".join(
+        f"{name + ':':9} {prose.terminal(str(value), lines=False)}" for name, value in data.items()
+    )
     output.success(data, text, as_json=session.json)
 
 
