@@ -19,7 +19,7 @@ from typer.core import TyperGroup, TyperOption
 from typer.exceptions import TyperException
 
 from gitflowstate.cli import output
-from gitflowstate.errors import GfsError, Usage
+from gitflowstate.errors import GfsError, Rejected, Usage
 
 # verb -> the module of gitflowstate.cli that holds it; also the order of the help.
 VERBS = {
@@ -140,6 +140,7 @@ def _print_version(ctx: Context, _param: Any, value: Any) -> None:  # noqa: ANN4
 def main() -> NoReturn:
     """Run the command line and leave with the documented exit code."""
     gc.disable()  # short commands end before collection pays
+    _fill_descriptors()
     _restore_signals()
     as_json = "--json" in _own_arguments()
     code = _guarded(as_json=as_json)
@@ -149,6 +150,15 @@ def main() -> NoReturn:
 def _own_arguments() -> list[str]:
     argv = sys.argv[1:]
     return argv[: argv.index("--")] if "--" in argv else argv
+
+
+def _fill_descriptors() -> None:
+    """Open what the caller closed, lest a file of the repository become standard output."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one
 
 
 def _restore_signals() -> None:
@@ -164,15 +174,18 @@ def _guarded(*, as_json: bool) -> int:  # noqa: PLR0911  one way out for each ki
             return _bare()
         result = _group().main(prog_name="gfs", standalone_mode=False)
     except GfsError as error:
+        error.hint = error.hint or _help(error)
         output.failure(error, as_json=as_json)
         return error.code
     except TyperException as error:
         output.failure(_usage(error), as_json=as_json)
         return Usage.code
     except (KeyboardInterrupt, Abort):
-        output.failure(_interrupted(), as_json=as_json)
+        output.failure(_ended("interrupted", EXIT_INTERRUPTED), as_json=as_json)
         return EXIT_INTERRUPTED
     except SystemExit as leaving:
+        if leaving.code == EXIT_TERMINATED:
+            output.failure(_ended("terminated", EXIT_TERMINATED), as_json=as_json)
         return leaving.code if isinstance(leaving.code, int) else EXIT_INTERNAL
     except Exception as error:
         if os.environ.get("GFS_DEBUG") == "1":
@@ -192,12 +205,21 @@ def _bare() -> int:
 def _usage(error: TyperException) -> Usage:
     ctx = getattr(error, "ctx", None)
     command = ctx.command_path if ctx else "gfs"
-    return Usage(error.format_message(), hint=f"{command} --help")
+    following = [*command.split(), "--help"]
+    return Usage(error.format_message(), hint=" ".join(following), next=following)
 
 
-def _interrupted() -> GfsError:
-    error = GfsError("interrupted", hint="run the same command again")
-    error.code, error.name = EXIT_INTERRUPTED, "interrupted"
+def _help(error: GfsError) -> str:
+    """Return the next step for an error that has none of its own."""
+    if error.code not in (Usage.code, Rejected.code):
+        return "nothing was changed; ask a person if it stays so"
+    verb = [word for word in sys.argv[1:2] if word in VERBS]
+    return f"change what is asked; {' '.join(['gfs', *verb])} --help says what it takes"
+
+
+def _ended(how: str, code: int) -> GfsError:
+    error = GfsError(how, hint="run the same command again")
+    error.code, error.name = code, how
     return error
 
 

@@ -7,6 +7,7 @@ a terminal only through `prose.terminal`; bytes are UTF-8 whatever the locale sa
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import sys
@@ -28,11 +29,18 @@ _COLOURS = {
 
 
 def success(data: Any, text: str, *, as_json: bool) -> None:  # noqa: ANN401  any JSON
-    """Print the answer: text for a person, or the envelope."""
+    """Print the answer: text for a person, or the envelope.
+
+    Raises GfsError when it does not fit on the disk: half a document must not look like a whole.
+    """
     if as_json:
-        _write(sys.stdout, json.dumps({"schema_version": 1, "ok": True, "data": data}))
-    elif text:
-        _write(sys.stdout, text)
+        text = json.dumps({"schema_version": 1, "ok": True, "data": data})
+    lost = _write(sys.stdout, text) if text else None
+    if lost is not None:
+        raise GfsError(
+            f"the answer could not be written to standard output: {lost.strerror}",
+            hint="a change is recorded all the same: gfs log ID shows it",
+        )
 
 
 def failure(error: GfsError, *, as_json: bool) -> None:
@@ -46,15 +54,15 @@ def failure(error: GfsError, *, as_json: bool) -> None:
             "details": error.details,
         }
         envelope = {"schema_version": 1, "ok": False, "error": body}
-        _write(sys.stdout, json.dumps(envelope, default=str))
-        return
-    _write(sys.stderr, f"error: {prose.terminal(error.message)}")
+        if _write(sys.stdout, json.dumps(envelope, default=str)) is None:
+            return
+    _write(sys.stderr, f"error: {prose.terminal(error.message, lines=False)}")
     for violation in error.details.get("violations", []):
         if violation["message"] not in error.message:
             line = f"{violation['path'] or 'the document'}: {violation['message']}"
-            _write(sys.stderr, f"  {prose.terminal(line)}")
+            _write(sys.stderr, f"  {prose.terminal(line, lines=False)}")
     if error.hint:
-        _write(sys.stderr, f"hint: {prose.terminal(error.hint)}")
+        _write(sys.stderr, f"hint: {prose.terminal(error.hint, lines=False)}")
 
 
 def safe(text: str) -> str:
@@ -98,10 +106,10 @@ def painted(text: str) -> str:
     return re.sub(pattern, lambda m: f"\x1b[{_COLOURS[m[0]]}m{m[0]}\x1b[0m", text, count=1)
 
 
-def _write(stream: TextIO | None, text: str) -> None:
-    """Write a text and its newline; a reader that has gone is no error of ours."""
+def _write(stream: TextIO | None, text: str) -> OSError | None:
+    """Write a text and its newline; return what went wrong, unless nobody reads any more."""
     if stream is None:
-        return
+        return None
     try:
         stream.flush()
         raw = getattr(stream, "buffer", None)
@@ -111,9 +119,16 @@ def _write(stream: TextIO | None, text: str) -> None:
         else:
             raw.write(data)
         stream.flush()
-    except BrokenPipeError:
-        # What was asked is done; only its answer has no reader. Nothing may be flushed at exit.
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-    except (OSError, ValueError):
-        pass  # closed by the caller
+    except OSError as error:
+        _discard(stream)
+        # A reader that has gone, or a closed descriptor, is the caller's choice.
+        return None if error.errno in (errno.EPIPE, errno.EBADF) else error
+    except ValueError:  # closed
+        return None
+    return None
+
+
+def _discard(stream: TextIO) -> None:
+    """Let what could not be written go, so that Python does not try again when it ends."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -6,6 +6,7 @@ Rule: a command's module is imported, and its parameters are built, only when it
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from typing import Annotated, Any, Optional, TypeVar
 
@@ -58,6 +59,22 @@ _WRITING: dict[str, tuple[Any, Any]] = {
 }
 
 
+# A path stays as the locale has it, since that is how it is opened.
+_PATHS = ("repo", "directory", "file", "files", "data", "plan", "command")
+
+
+def _decoded(value: Any) -> Any:  # noqa: ANN401  whatever the shell passed
+    """Return text as UTF-8, whatever the locale says; what is not, a field's rule refuses."""
+    if isinstance(value, list):
+        return [_decoded(item) for item in value]
+    if not isinstance(value, str) or value.isascii():
+        return value
+    try:
+        return os.fsencode(value).decode()
+    except UnicodeError:
+        return value
+
+
 def reads(function: F) -> F:
     """Mark a verb that only reads."""
     function.__options__ = _COMMON  # type: ignore[attr-defined]
@@ -75,6 +92,10 @@ def command(name: str, function: Callable[..., Any]) -> TyperCommand:
     options: dict[str, tuple[Any, Any]] = function.__options__  # type: ignore[attr-defined]
 
     def call(**given: Any) -> None:  # noqa: ANN401  whatever the verb takes
+        given = {
+            option: value if option in _PATHS else _decoded(value)
+            for option, value in given.items()
+        }
         shared = {option: given.pop(option) for option in options}
         with Session(verb=name, **shared) as session:
             function(session, **given)
