@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple, TypeVar
 
 from gitflowstate import loader
-from gitflowstate.kinds import KINDS, check
+from gitflowstate.kinds import KINDS, MAX_DEPTH, check
 from gitflowstate.loader import refuse
 from gitflowstate.model import (
     Claim,
@@ -167,10 +167,12 @@ def _check_needs(value: Value, at: str) -> None:
 def check_data(value: Any, at: str) -> None:  # noqa: ANN401  any JSON
     """Refuse free-form data that is no object or holds what a document may not.
 
-    Raises Invalid with the path of the first value that is a float or no plain text.
+    Raises Invalid with the path of the first value that is a float or no plain text, or for more
+    levels than fit into a document, which is one level itself.
     """
     if not isinstance(value, dict):
         raise refuse(at, "must be an object")
+    loader.bound_depth(value, MAX_DEPTH - 1, at)
     _check_plain(value, at)
 
 

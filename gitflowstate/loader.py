@@ -20,21 +20,18 @@ def refuse(field: str, rule: str, **details: Any) -> Invalid:  # noqa: ANN401  J
     return Invalid(f"{field or 'the document'}: {rule}", violations=[violation])
 
 
-def load(data: bytes, limit: int = MAX_DOCUMENT) -> Any:  # noqa: ANN401  any JSON
+def load(data: bytes, limit: int = MAX_DOCUMENT, depth: int = MAX_DEPTH) -> Any:  # noqa: ANN401  any JSON
     """Return the JSON value that the bytes hold.
 
     Raises Invalid, with the place where it can, for more than `limit` bytes, a byte that is not
-    UTF-8, a byte order mark, a duplicate key, a number that is no safe integer, or more than 32
-    levels (hazards, strict input rules).
+    UTF-8, a byte order mark, a duplicate key, a number that is no safe integer, or more than
+    `depth` levels (hazards, strict input rules).
     """
     text = _text(data, limit)
     try:
-        return _parse(text, _strict)
+        return _parse(text, _strict, depth)
     except _RepeatedError:
-        pointer, offset = positions.duplicates(text) or ("/?", 0)
-        said = f"the key stands twice, again at byte {offset}"
-        line = text.encode()[:offset].count(b"\n") + 1
-        raise refuse(_dotted(pointer), said, offset=offset, line=line) from None
+        raise repeated(text) or refuse("", "holds a key twice") from None
     except _NumberError as error:
         raise refuse(_path_of_float(text), str(error)) from None
 
@@ -46,6 +43,17 @@ def lenient(data: bytes, limit: int = MAX_DOCUMENT) -> Any:  # noqa: ANN401  any
     there to find what else is wrong. Raises Invalid for all else that `load` refuses.
     """
     return _parse(_text(data, limit), _lenient)
+
+
+def repeated(text: str) -> Invalid | None:
+    """Return the error for the first key that stands twice in one object, or None."""
+    found = positions.duplicates(text)
+    if found is None:
+        return None
+    pointer, offset = found
+    line = text.encode()[:offset].count(b"\n") + 1
+    said = f"the key stands twice, again at byte {offset}"
+    return refuse(_dotted(pointer), said, offset=offset, line=line)
 
 
 def _text(data: bytes, limit: int) -> str:
@@ -62,7 +70,7 @@ def _text(data: bytes, limit: int) -> str:
     return text
 
 
-def _parse(text: str, decoder: json.JSONDecoder) -> Any:  # noqa: ANN401  any JSON
+def _parse(text: str, decoder: json.JSONDecoder, depth: int = MAX_DEPTH) -> Any:  # noqa: ANN401  any JSON
     try:
         value = decoder.decode(text)
     except json.JSONDecodeError as error:
@@ -70,14 +78,15 @@ def _parse(text: str, decoder: json.JSONDecoder) -> Any:  # noqa: ANN401  any JS
         rule = f"is not JSON: {error.msg} at line {error.lineno}, byte {offset}"
         raise refuse("", rule, offset=offset, line=error.lineno) from None
     except RecursionError:
-        raise refuse("", f"is nested deeper than {MAX_DEPTH} levels") from None
-    _bound_depth(value)
+        raise refuse("", f"is nested deeper than {depth} levels") from None
+    bound_depth(value, depth)
     return value
 
 
-def _bound_depth(value: Any) -> None:  # noqa: ANN401  any JSON
+def bound_depth(value: Any, depth: int, field: str = "") -> None:  # noqa: ANN401  any JSON
+    """Refuse lists and objects within each other on more than `depth` levels. Raises Invalid."""
     level = [value]
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(depth):
         level = [
             child
             for node in level
@@ -87,7 +96,7 @@ def _bound_depth(value: Any) -> None:  # noqa: ANN401  any JSON
         ]
         if not level:
             return
-    raise refuse("", f"is nested deeper than {MAX_DEPTH} levels")
+    raise refuse(field, f"is nested deeper than {depth} levels")
 
 
 # ── what the decoder hands out ──────────────────────────────────────────────────────────────────
