@@ -65,20 +65,20 @@ class Worker:
         self.ended: queue.SimpleQueue[tuple[Job, Result | BaseException]] = queue.SimpleQueue()
         self.completed = 0
 
-    def run(self) -> Report:
+    def run(self, flow: Flow | None = None) -> Report:
         """Work until every task has ended or nothing can go on; release what is held if stopped.
 
-        Raises what the store raises.
+        `flow` spares the first read where the caller has just made it. Raises what the store
+        raises.
         """
         try:
-            return self._run()
+            return self._run(flow or self.store.flow(self.settings.flow))
         except BaseException:
             self.executor.stop()
             self._release_all()
             raise
 
-    def _run(self) -> Report:
-        flow = self.store.flow(self.settings.flow)
+    def _run(self, flow: Flow) -> Report:
         while True:
             flow = self._expire(flow)
             flow = self._fill(flow)
