@@ -1,0 +1,259 @@
+"""The documentation is true: its commands run, its links lead somewhere, nothing is left out.
+
+Each page's ```console blocks are one shell session, in a fresh folder with a sealed HOME. A line
+`$ command` is run (`> ` goes on with it); the lines below it are what it prints, stderr included,
+where `…` stands for any text within a line and, alone on a line, for any lines. A command that
+ends with another code than 0 must be followed by `$ echo $?`.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+MARK = "@@gfs-docs@@"
+TOOLS = ("git", "jq", "perl")  # what pages use beside gfs and the shell
+
+
+def name(page):
+    return str(page.relative_to(ROOT))
+
+
+def sessions(page):
+    """Return the (command, expected lines, line number) of a page's console blocks."""
+    found, fence = [], None
+    for number, line in enumerate(page.read_text("utf-8").split("\n"), 1):
+        if fence is None:
+            fence = line[3:].strip() if line.startswith("```") else None
+        elif line == "```":
+            fence = None
+        elif fence == "console":
+            if line.startswith("$ "):
+                found.append(([line[2:]], [], number))
+            elif line.startswith("> ") and not found[-1][1]:
+                found[-1][0].append(line[2:])
+            else:
+                found[-1][1].append(line)
+    return [("\n".join(command), expected, number) for command, expected, number in found]
+
+
+def pattern(expected):
+    lines = [r"(?:.*\n)*?" if line == "…" else _line(line) + r"\n" for line in expected]
+    return re.compile("".join(lines))
+
+
+def _line(line):
+    return "[^\n]*?".join(re.escape(part) for part in line.split("…"))
+
+
+def sealed(folder):
+    """Return an environment in which nothing of the user's can be seen."""
+    home = folder / "home"
+    home.mkdir()
+    (home / ".gitconfig").write_text(
+        "[user]\n\tname = Ana\n\temail = ana@example.org\n"
+        "[init]\n\tdefaultBranch = main\n[pull]\n\trebase = true\n"
+    )
+    binaries = Path(sys.executable).parent
+    return {
+        "HOME": str(home),
+        "PATH": f"{binaries}:{os.environ['PATH']}",
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_PAGER": "cat",
+        "TMPDIR": str(folder / "tmp"),
+    }
+
+
+def script(commands):
+    """Return a shell script that runs the commands in one shell and marks where each begins."""
+    lines = ["__status=0"]
+    for command in commands:
+        lines += [f"echo '{MARK}'", "(exit $__status)", command, "__status=$?"]
+        lines += [f'echo "{MARK}$__status"']
+    return "\n".join([*lines, ""])
+
+
+def run(commands, folder):
+    """Return (output, exit code) of each command."""
+    env = sealed(folder)
+    (folder / "tmp").mkdir()
+    work = folder / "work"
+    work.mkdir()
+    done = subprocess.run(
+        ["bash", "-c", script(commands)],
+        cwd=work,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+        timeout=100,
+    )
+    text = done.stdout.decode("utf-8", "replace")
+    found = re.findall(rf"{MARK}\n([\s\S]*?){MARK}(\d+)\n", text)
+    assert len(found) == len(commands), text[-2000:]
+    return [(output, int(code)) for output, code in found]
+
+
+def with_commands():
+    return [page for page in PAGES if sessions(page)]
+
+
+@pytest.mark.parametrize("page", with_commands(), ids=name)
+def test_the_commands_of_a_page_print_what_it_says(page, tmp_path):
+    blocks = sessions(page)
+    commands = [command for command, _, _ in blocks]
+    used = [tool for tool in TOOLS if any(re.search(rf"\b{tool} ", c) for c in commands)]
+    missing = [tool for tool in used if shutil.which(tool) is None]
+    if missing:
+        pytest.skip(f"the page uses {', '.join(missing)}")
+    problems = []
+    for index, (output, code) in enumerate(run(commands, tmp_path)):
+        command, expected, number = blocks[index]
+        where = f"{name(page)}:{number}: $ {command}"
+        if not pattern(expected).fullmatch(output):
+            problems.append(f"{where}\nsays:\n" + "\n".join(expected) + f"\nprints:\n{output}")
+        asked = commands[index + 1 : index + 2] == ["echo $?"]
+        if code and not asked:
+            problems.append(f"{where}\nleaves with {code}, and the page does not say so")
+    assert not problems, "\n\n".join(problems)
+
+
+def test_the_runner_sees_a_wrong_page(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```console\n$ x=7; echo one; echo two\none\n…\n$ (exit 3)\n$ echo $? $x\n3 7\n"
+        "$ cat <<'END'\n> a b\n> END\na …\n$ printf 'x\\ny\\n'\nx\n```\n```sh\n$ false\n```\n"
+    )
+    blocks = sessions(page)
+    results = run([command for command, _, _ in blocks], tmp_path)
+    matches = [
+        bool(pattern(expected).fullmatch(output))
+        for (_, expected, _), (output, _) in zip(blocks, results, strict=True)
+    ]
+    assert matches == [True, True, True, True, False]
+    assert [code for _, code in results] == [0, 3, 0, 0, 0]
+
+
+# ── links ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def anchors(page):
+    text = re.sub(r"```[\s\S]*?```", "", page.read_text("utf-8"))
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_link_leads_somewhere(page):
+    text = re.sub(r"```[\s\S]*?```|`[^`\n]*`", "", page.read_text("utf-8"))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        assert found.exists(), f"{name(page)}: {target}"
+        assert found.is_relative_to(ROOT), f"{name(page)}: {target}"
+        if anchor:
+            assert anchor in anchors(found), f"{name(page)}: {target}"
+
+
+def test_every_page_can_be_reached_from_the_readme():
+    seen, todo = set(), [ROOT / "README.md"]
+    while todo:
+        page = todo.pop()
+        if page in seen or page.suffix != ".md":
+            continue
+        seen.add(page)
+        targets = re.findall(r"\]\(([^)#\s]+)", page.read_text("utf-8"))
+        todo += [(page.parent / t).resolve() for t in targets if "://" not in t]
+    fragments = {page for page in PAGES if page.parent.name == "changelog"}
+    assert set(PAGES) - seen - fragments == set()
+
+
+# ── nothing is left out ─────────────────────────────────────────────────────────────────────────
+
+
+def read(path):
+    return (ROOT / "docs" / path).read_text("utf-8")
+
+
+def test_the_page_of_commands_is_what_the_verbs_say():
+    from gitflowstate.cli.reference import page
+
+    assert page() == read("reference/commands.md"), (
+        "python -m gitflowstate.cli.reference > docs/reference/commands.md"
+    )
+
+
+def test_every_verb_is_documented():
+    from gitflowstate.cli.app import NOUNS, VERBS
+
+    headings = re.findall(r"^## gfs (.+)$", read("reference/commands.md"), re.MULTILINE)
+    parts = [[verb, *([part] if part else [])] for verb in VERBS for part in NOUNS.get(verb, [""])]
+    assert headings == [" ".join(words) for words in parts]
+
+
+def test_no_page_speaks_of_a_verb_that_does_not_exist():
+    from gitflowstate.cli.app import VERBS
+
+    known = {*VERBS, "VERB"}
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        spans = re.findall(r"`([^`\n]+)`", text) + [c for c, _, _ in sessions(page)]
+        used = {v for s in spans for v in re.findall(r"\bgfs ([a-zA-Z]+)", s)}
+        assert used <= known, f"{name(page)}: {used - known}"
+
+
+def test_every_exit_code_is_documented():
+    from gitflowstate import errors
+    from gitflowstate.cli import app
+
+    classes = [c for c in vars(errors).values() if isinstance(c, type)]
+    codes = {0, *(c.code for c in classes if issubclass(c, errors.GfsError))}
+    codes |= {app.EXIT_INTERNAL, app.EXIT_INTERRUPTED, app.EXIT_TERMINATED}
+    table = re.findall(r"^\| (\d+) \|", read("reference/exit-codes.md"), re.MULTILINE)
+    assert sorted(map(int, table)) == sorted(codes)
+    names = {c.name for c in classes if issubclass(c, errors.GfsError)}
+    assert {n for n in names if f"`{n}`" not in read("reference/exit-codes.md")} == set()
+
+
+def test_every_variable_of_the_environment_is_documented():
+    code = "".join(path.read_text("utf-8") for path in (ROOT / "gitflowstate").rglob("*.py"))
+    used = set(re.findall(r"\b(?:GFS_[A-Z_]+|NO_COLOR|SOURCE_DATE_EPOCH)\b", code))
+    documented = set(re.findall(r"^\| `(\w+)` \|", read("reference/environment.md"), re.MULTILINE))
+    assert used == documented
+
+
+def test_every_field_of_every_document_is_documented():
+    from gitflowstate import codec, model
+
+    text = read("reference/documents.md")
+    classes = [c for c in vars(model).values() if isinstance(c, type) and c is not model.Value]
+    for cls in (c for c in classes if issubclass(c, model.Value)):
+        section = text.partition(f"\n## {cls.__name__}\n")[2].partition("\n## ")[0]
+        rows = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+        assert rows == list(codec.fields(cls)), cls.__name__
+
+
+def test_every_operation_and_trailer_is_documented():
+    from gitflowstate import codec, message, ops, union
+
+    text = read("reference/commit-message.md")
+    tables = re.findall(r"^\| Operation.*\n\|.*\n((?:\|.*\n)+)", text, re.MULTILINE)
+    rows = dict(re.findall(r"^\| `([a-z ]+)` \|([^|]*)\|", "".join(tables), re.MULTILINE))
+    common = codec.fields(ops.Op)
+    assert rows.keys() == union.BY_TAG.keys()
+    for tag, op in union.BY_TAG.items():
+        own = [field for field in codec.fields(op) if field not in common]
+        assert re.findall(r"`(\w+)`", rows[tag]) == own, tag
+    assert set(common) <= set(re.findall(r"`(\w+)`", text))
+    assert {t for t in message.TRAILERS if f"`{t}`" not in text} == set()
