@@ -1,0 +1,292 @@
+"""The outside facts of one run: environment, real clock, chance, standard input and files named.
+
+Rules: nothing else in gitflowstate reads any of them; an empty variable is an absent one; what is
+refused is named by its argument or variable; standard input is read once, and only for an argument
+that is `-`.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import time
+from datetime import UTC, datetime, timedelta, tzinfo
+from pathlib import Path
+from typing import overload
+
+from gitflowstate import location
+from gitflowstate.errors import Denied, Invalid, NotFound, Usage
+from gitflowstate.kinds import MAX_DOCUMENT, check
+from gitflowstate.location import Location
+
+__all__ = [
+    "Location",
+    "actor",
+    "debug",
+    "find",
+    "lock_timeout",
+    "mint_flow_id",
+    "now",
+    "read_file",
+    "session",
+    "text",
+    "trust",
+    "working_folder",
+]
+
+DEFAULT_ACTOR = "local"
+DEFAULT_LOCK_TIMEOUT_S = 10.0
+_CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
+_MAX_TIMEOUT_S = 86_400.0
+
+
+# ── the environment ─────────────────────────────────────────────────────────────────────────────
+
+
+def _variable(name: str) -> str | None:
+    return os.environ.get(name) or None
+
+
+def actor(as_: str | None = None) -> str:
+    """Return who acts: --as, GFS_ACTOR, GFS_SESSION, then `local` (architecture, section 9).
+
+    Raises Invalid, naming where it came from, for what is not one plain line.
+    """
+    if as_ is not None:
+        return _name(as_, "--as")
+    for source in ("GFS_ACTOR", "GFS_SESSION"):
+        value = _variable(source)
+        if value is not None:
+            return _name(value, source)
+    return DEFAULT_ACTOR
+
+
+def session() -> str | None:
+    """Return the session that GFS_SESSION names, if any. Raises Invalid."""
+    value = _variable("GFS_SESSION")
+    return None if value is None else _name(value, "GFS_SESSION")
+
+
+def _name(value: str, source: str) -> str:
+    value = _plain(value, source)
+    check("Name", value, source)
+    return value
+
+
+def trust() -> frozenset[str]:
+    """Return the repositories whose foreign owner GFS_TRUST accepts.
+
+    Raises Usage for a path that is not absolute: what it means would depend on where one stands.
+    """
+    paths = [path for path in os.environ.get("GFS_TRUST", "").split(os.pathsep) if path]
+    for path in paths:
+        if not Path(path).is_absolute():
+            raise Usage(f"GFS_TRUST: {path} is not an absolute path")
+    return frozenset(os.path.normpath(path) for path in paths)
+
+
+def lock_timeout() -> float:
+    """Return how long to wait for the repository lock, in seconds (GFS_LOCK_TIMEOUT)."""
+    value = _variable("GFS_LOCK_TIMEOUT")
+    if value is None:
+        return DEFAULT_LOCK_TIMEOUT_S
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= _MAX_TIMEOUT_S:  # not-a-number compares false too
+        raise Usage(f"GFS_LOCK_TIMEOUT must be seconds from 0 to 86400, not {value[:40]!r}")
+    return seconds
+
+
+def debug() -> bool:
+    """Return whether a bug shows its traceback (GFS_DEBUG=1)."""
+    return os.environ.get("GFS_DEBUG") == "1"
+
+
+def working_folder() -> Path:
+    """Return the folder this runs in. Raises NotFound if it was removed meanwhile."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise NotFound(
+            "the working folder does not exist any more", hint="change to another folder"
+        ) from None
+    except PermissionError as error:
+        raise Denied(
+            f"the working folder cannot be read: {error.strerror}", hint="change to another folder"
+        ) from error
+
+
+def find(repo: str | None = None) -> Location:
+    """Return which repository this run is about: --repo, GFS_REPO, or what is found from here.
+
+    Raises NotFound (architecture, section 4, Which repository).
+    """
+    named = _variable("GFS_REPO") if repo is None else repo
+    if named is None:
+        return location.above(working_folder(), trust())
+    if not named:
+        raise Usage("--repo needs a folder")
+    return location.at(Path(named), trust())
+
+
+# ── clock and chance ────────────────────────────────────────────────────────────────────────────
+
+
+def now() -> str:
+    """Return the present time in UTC, in whole seconds."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time()))
+
+
+def zone() -> tzinfo | None:
+    """Return the time zone of this machine, for people; documents are in UTC."""
+    return _Local()
+
+
+class _Local(tzinfo):
+    """Local time, with the offset that holds at each instant: a fixed one is wrong over DST."""
+
+    def fromutc(self, dt: datetime) -> datetime:
+        """Return the instant in local time."""
+        return dt.replace(tzinfo=UTC).astimezone()
+
+    def utcoffset(self, dt: datetime | None) -> timedelta | None:
+        """Return the offset of a local time."""
+        return None if dt is None else dt.replace(tzinfo=None).astimezone().utcoffset()
+
+    def dst(self, dt: datetime | None) -> timedelta | None:
+        """Return nothing: the offset says all."""
+        del dt
+        return None
+
+    def tzname(self, dt: datetime | None) -> str | None:
+        """Return no name: the offset says all."""
+        del dt
+        return None
+
+
+def later(seconds: int) -> str:
+    """Return the time in UTC that is so many seconds from now. Raises Usage past the year 9999."""
+    try:
+        moment = datetime.now(UTC) + timedelta(seconds=seconds)
+    except OverflowError:
+        raise Usage(f"{seconds} seconds from now is no time") from None
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def seconds_of(value: str, name: str) -> int:
+    """Return a span such as 90, 90s, 30m, 2h or 1d in seconds. Raises Usage."""
+    number, unit = (value[:-1], value[-1:]) if value[-1:] in _UNITS else (value, "s")
+    if not (number.isascii() and number.isdigit()) or int(number) == 0 or len(number) > 9:  # noqa: PLR2004  under 32 years
+        raise Usage(f"{name} must be a span such as 90s, 30m, 2h or 1d, not {value[:40]!r}")
+    return int(number) * _UNITS[unit]
+
+
+def time_of(value: str | None, name: str) -> str | None:
+    """Return a time argument in UTC: with an offset, or a span from now. Raises Usage."""
+    if value is None:
+        return None
+    if value[-1:] in _UNITS and value[:-1].isdigit():
+        return later(seconds_of(value, name))
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        raise Usage(f"{name} must be a time such as 2026-09-06T10:00:00Z, or a span") from None
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def mint_worker(name: str) -> str:
+    """Return a name that is unique to one run: `<name>.<8 random characters>`."""
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in name)
+    return f"{plain[:100]}.{''.join(secrets.choice(_CROCKFORD) for _ in range(8))}"
+
+
+def mint_flow_id(length: int = 6) -> str:
+    """Return a new flow id of so many Crockford base32 characters; 8 after a collision."""
+    return "f-" + "".join(secrets.choice(_CROCKFORD) for _ in range(length))
+
+
+# ── arguments ───────────────────────────────────────────────────────────────────────────────────
+
+
+@overload
+def text(value: str, name: str) -> str: ...
+@overload
+def text(value: None, name: str) -> None: ...
+@overload
+def text(value: str | None, name: str) -> str | None: ...
+
+
+def text(value: str | None, name: str) -> str | None:
+    """Return a text argument; `-` is standard input, without one final newline.
+
+    Raises Invalid, naming the argument, for bytes that are not UTF-8 or more than 4 MiB.
+    """
+    if value is None:
+        return None
+    if value != "-":
+        return _plain(value, name)
+    raw = _standard_input(name)
+    try:
+        return raw.decode().removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise _not_utf8(name, f"byte {error.start} of standard input") from None
+
+
+def _plain(value: str, name: str) -> str:
+    """Return an argument or variable as text; under a foreign locale its bytes still count."""
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        try:
+            return os.fsencode(value).decode()
+        except UnicodeError:
+            raise _not_utf8(name, f"character {error.start}") from None
+    return value
+
+
+def _not_utf8(name: str, where: str) -> Invalid:
+    rule = f"{where} is not UTF-8"
+    return Invalid(f"{name}: {rule}", violations=[{"path": name, "message": rule}])
+
+
+def read_file(path: str, name: str) -> bytes:
+    """Return the bytes of a file argument, or of standard input for `-`.
+
+    Raises Usage if it cannot be read, Invalid for more than 4 MiB.
+    """
+    if path == "-":
+        return _standard_input(name)
+    try:
+        with Path(path).open("rb") as file:  # a pipe is as good as a file
+            return _bounded(file.read(MAX_DOCUMENT + 1), name)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = getattr(error, "strerror", None) or error
+        raise Usage(f"{name}: cannot read {path!r}: {reason}") from error
+
+
+_taken_by: list[str] = []
+
+
+def _standard_input(name: str) -> bytes:
+    if _taken_by:
+        raise Usage(f"{name}: standard input was read for {_taken_by[0]}; only one argument is -")
+    if sys.stdin is None:
+        raise Usage(f"{name}: standard input is closed")
+    _taken_by.append(name)
+    try:
+        return _bounded(sys.stdin.buffer.read(MAX_DOCUMENT + 1), name)
+    except OSError as error:
+        raise Usage(f"{name}: cannot read standard input: {error.strerror}") from error
+
+
+def _bounded(raw: bytes, name: str) -> bytes:
+    if len(raw) > MAX_DOCUMENT:
+        rule = f"has more than {MAX_DOCUMENT:,} bytes"
+        raise Invalid(f"{name}: {rule}", violations=[{"path": name, "message": rule}])
+    return raw
