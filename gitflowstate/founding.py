@@ -1,0 +1,248 @@
+"""How a flow repository begins: `gfs init`.
+
+Rules: a repository is made aside, with its first commit, and renamed into place, so that it is
+there whole or not at all; what is there is never touched; the first commit is the same object
+everywhere, so that two repositories that begin apart are not unrelated (architecture, section 1).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from gitflowstate import location
+from gitflowstate.errors import GfsError, Rejected, Unavailable, Uncertain
+from gitflowstate.git import Repository
+from gitflowstate.location import MAIN, POINTER, Location, is_there
+from gitflowstate.ops import Init
+from gitflowstate.store import Store
+from gitflowstate.syscalls import (
+    calls,
+    fsync_folder,
+    lstat_or_none,
+    random_name,
+    read_regular,
+    reported,
+    write_all,
+)
+
+FIRST = Init(at="2026-01-01T00:00:00Z", by="gitflowstate")
+_ASIDE = ".gfs-init-"  # how `layout` names what it makes aside, too
+_PATIENCE_S = 10.0
+_MAX_EXCLUDE = 1 << 20
+
+
+class Founded(NamedTuple):
+    """Where the repository is, whether it was made just now, and what went less than well."""
+
+    location: Location
+    made: bool
+    warnings: list[str]
+
+
+def init(folder: Path, *, view: bool = True) -> Founded:
+    """Make a flow repository in a folder, or find the one that it holds.
+
+    A `.gfs` inside another repository's work tree is also entered in that repository's
+    `info/exclude`. Rejected if the folder holds a repository that gfs did not make; Unavailable
+    if another process goes on making one there.
+    """
+    folder = Path(os.path.abspath(folder))  # noqa: PTH100  links stay as the person wrote them
+    found = _present(folder)
+    warnings = _exclude(folder)
+    if found is not None:
+        return Founded(found, made=False, warnings=warnings)
+    with reported("make", str(folder)):
+        _make_folders(folder)
+        with _alone_in(folder):
+            found = _present(folder)
+            if found is None and _make(folder, view=view):
+                made = Location(folder, folder / ".git", MAIN, writable=True, view=view)
+                return Founded(made, made=True, warnings=warnings)
+            found = found or _present(folder)
+    assert found is not None
+    return Founded(found, made=False, warnings=warnings)
+
+
+def choose(here: Path) -> Path:
+    """Return the folder that `gfs init` without DIR is about.
+
+    That is the flow repository one stands in; else `.gfs` inside another repository's work tree,
+    the nearest one where there is one; else the working folder. Rejected if that is not empty.
+    """
+    top = _work_tree(here)
+    for folder in (here, *here.parents):
+        if location.made_by_gfs(folder / ".git"):
+            return folder
+        pointer = folder / POINTER
+        if (folder == here or top) and is_there(pointer):
+            return pointer if pointer.is_dir() else location.at(folder).folder
+        if folder == top:
+            return here / POINTER
+    with reported("list", str(here)):
+        if any(not name.startswith(_ASIDE) for name in calls.listdir(str(here))):
+            raise Rejected(f"{here} is not empty", hint="gfs init DIR makes one in DIR")
+    return here
+
+
+def _present(folder: Path) -> Location | None:
+    """Return the flow repository in a folder, None if there is room for one."""
+    found = location.made_by_gfs(folder / ".git")
+    if found is not None:
+        return found
+    if is_there(folder / ".git"):
+        own = f"a folder of its own: gfs init {folder / POINTER}"
+        raise _refused(folder, "it holds a Git repository that gfs did not make", own)
+    if all(is_there(folder / name) for name in ("HEAD", "objects", "refs")):
+        raise _refused(folder, "it is a Git repository itself", "another folder")
+    if is_there(folder) and not folder.is_dir():
+        raise _refused(folder, "it is no folder", "another name")
+    return None
+
+
+def _refused(folder: Path, reason: str, choice: str) -> Rejected:
+    return Rejected(
+        f"no flow repository is made in {folder}: {reason}",
+        hint=f"choose {choice}",
+        path=str(folder),
+    )
+
+
+# ── making it ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _make_folders(folder: Path) -> None:
+    """Make a folder and those above it, so that they survive a power cut."""
+    missing = [path for path in (folder, *folder.parents) if lstat_or_none(str(path)) is None]
+    for path in reversed(missing):
+        with suppress(FileExistsError):
+            calls.mkdir(str(path), 0o777)
+        fsync_folder(str(path.parent))
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Keep out others who begin here, and clear what those who died left aside."""
+    descriptor = calls.open(str(folder), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if _locked(descriptor, folder):
+            for name in calls.listdir(str(folder)):
+                if name.startswith(_ASIDE):
+                    _clear(folder / name)
+        yield
+    finally:
+        with suppress(OSError):  # nothing was written through it
+            calls.close(descriptor)
+
+
+def _locked(descriptor: int, folder: Path) -> bool:
+    """Lock a folder; False where the file system has no locks: the rename lets only one in."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            calls.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise Unavailable(
+                    f"another process is making a repository in {folder}",
+                    hint="Run the same command again.",
+                ) from None
+            time.sleep(0.01)
+        except OSError:
+            return False
+        else:
+            return True
+
+
+def _clear(aside: Path) -> None:
+    from shutil import rmtree  # noqa: PLC0415  start-up, and hardly ever
+
+    rmtree(aside, ignore_errors=True)
+
+
+def _make(folder: Path, *, view: bool) -> bool:
+    """Make the repository aside and move it into place; False if another one came first."""
+    aside = folder / random_name(_ASIDE)
+    try:
+        _begin(aside, view=view)
+        calls.rename(str(aside), str(folder / ".git"))
+    except BaseException as error:
+        _clear(aside)
+        if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            return False
+        raise
+    try:
+        fsync_folder(str(folder))
+    except OSError as error:
+        raise Uncertain(
+            f"the repository in {folder} is made, but may not survive a power cut: {error}",
+            hint="Look at the disk, then run the same command again.",
+        ) from error
+    return True
+
+
+def _begin(gitdir: Path, *, view: bool) -> None:
+    with Repository.init(gitdir) as repo:
+        location.mark(gitdir, view=view)
+        try:
+            Store(repo).commit(FIRST)
+        except Uncertain as error:
+            # Not in place yet: what is uncertain about the ref is a plain failure here.
+            if isinstance(error.__cause__, OSError):
+                raise error.__cause__ from error
+            raise
+
+
+# ── another repository's work tree ──────────────────────────────────────────────────────────────
+
+
+def _work_tree(folder: Path) -> Path | None:
+    """Return the top of the work tree that a folder lies in, None if it is in none."""
+    for top in (folder, *folder.parents):
+        if top.name == ".git":
+            return None
+        if is_there(top / ".git"):
+            return top
+    return None
+
+
+def _exclude(folder: Path) -> list[str]:
+    """Keep a `.gfs` out of the status of the repository around it; return warnings."""
+    top = _work_tree(folder.parent) if folder.name == POINTER else None
+    if top is None:
+        return []
+    try:
+        _append_line(f"{_git_folder(top)}/info", "exclude", POINTER)
+    except GfsError as error:
+        return [f"{POINTER} was not entered in info/exclude of {top}: {error.message}"]
+    return []
+
+
+def _git_folder(top: Path) -> Path:
+    if (top / ".git").is_dir():
+        return top / ".git"
+    with Repository.open(top) as linked:  # a linked worktree or submodule
+        return linked.gitdir
+
+
+def _append_line(folder: str, name: str, line: str) -> None:
+    path = f"{folder}/{name}"
+    content = read_regular(path, _MAX_EXCLUDE) or b""
+    if line.encode() in content.splitlines():
+        return
+    start = "\n" if content and not content.endswith(b"\n") else ""
+    with reported("write", path):
+        with suppress(FileExistsError):
+            calls.mkdir(folder, 0o777)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = calls.open(path, flags, 0o666)
+        try:
+            write_all(descriptor, f"{start}{line}\n".encode())
+        finally:
+            calls.close(descriptor)
