@@ -224,7 +224,8 @@ def encode(value: Value) -> bytes:
 
 def compact(value: Any) -> bytes:  # noqa: ANN401  any JSON
     """Return JSON on one line, in the order given: the bytes that a digest of `data` is over."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "surrogatepass")  # somebody else's data may be anything
 
 
 def decode(cls: type[V], data: bytes) -> V:

@@ -15,12 +15,16 @@ from typing import Any, NamedTuple
 from gitflowstate import prose
 from gitflowstate.codec import Field, compact, digest, encode, fields, from_json, load, to_json
 from gitflowstate.errors import Invalid
+from gitflowstate.kinds import MAX_DEPTH, MAX_GROWN, check
 from gitflowstate.model import Flow, Value
 from gitflowstate.ops import FlowOp, Op
+from gitflowstate.rules import normalised
 from gitflowstate.union import BY_TAG
 
 RULES = 1  # the rule set this version writes: the tables of `machine` and the bytes of `codec`
 MAX_INLINE = 4096
+MAX_LINE = 16 * MAX_GROWN  # what an addition of 1 MiB comes to, once every character is an escape
+_ABOUT = {"Flow", "Revision", "Status"}  # all of them where a flow changes, else none
 TRAILERS = ("Flow", "Revision", "Status", "Actor", "Gfs-Rules", "Gfs-Op")
 
 
@@ -77,10 +81,12 @@ def encode_op(op: Op) -> str:
 
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+# What a host acts on anywhere in a message: `#1`, `@name`, `[skip ci]`, addresses, `GH-1`.
+_LOUD = re.compile(r"[#@\[/]|(?<=gh)-(?=\d)", re.IGNORECASE)
 
 
 def _quiet(match: re.Match[str]) -> str:
-    return re.sub(r"[#@\[/]", lambda found: f"\\u{ord(found[0]):04x}", match[0])
+    return _LOUD.sub(lambda found: f"\\u{ord(found[0]):04x}", match[0])
 
 
 def _inline(field: Field, value: Any, raw: Any) -> Any:  # noqa: ANN401  any JSON
@@ -100,6 +106,8 @@ def _stored(field: Field, value: Any) -> bytes | None:  # noqa: ANN401  any fiel
         return str(value).encode()
     if field.kind == "Json":
         return compact(value)
+    if isinstance(value, Flow):
+        return encode(normalised(value))  # as the tree of its commit has it
     if isinstance(value, Value) and value.VERSION:
         return encode(value)
     return None
@@ -122,8 +130,10 @@ def _collect(raw: Any, found: dict[str, Any]) -> None:  # noqa: ANN401  any JSON
     pending = [raw]
     while pending:
         node = pending.pop()
-        if isinstance(node, str) and len(node.encode()) > MAX_INLINE:
-            found[digest(node.encode())] = node
+        if isinstance(node, str):
+            text = node.encode("utf-8", "surrogatepass")  # whoever wrote it, it is only looked at
+            if len(text) > MAX_INLINE:
+                found[digest(text)] = node
         elif isinstance(node, dict):
             pending.extend(node.values())
             if isinstance(node.get("data"), dict):
@@ -137,7 +147,8 @@ def decode_op(line: str, files: Mapping[str, Any]) -> Op:
 
     Raises Invalid when it is no op of this version, or when a value is not in `files`.
     """
-    raw = load(line.encode())
+    # An op is one level more than the document that it may hold.
+    raw = load(line.encode(), MAX_LINE, MAX_DEPTH + 1)
     tag = raw.pop("op", None) if isinstance(raw, dict) else None
     cls = BY_TAG.get(tag) if isinstance(tag, str) else None
     if cls is None:
@@ -152,6 +163,8 @@ def _complete(field: Field | None, raw: Any, files: Mapping[str, Any]) -> Any:  
         return raw
     if field.nested is None and field.kind not in ("Text", "Words", "Json"):
         return raw
+    check("Sha256", raw["sha256"], f"{field.name}.sha256")
+    check("Count", raw["bytes"], f"{field.name}.bytes")
     if raw["sha256"] not in files:
         raise Invalid(f"{field.name}: the text of {raw['bytes']} bytes is not in the commit's tree")
     return files[raw["sha256"]]
@@ -169,8 +182,17 @@ def decode_trailers(message: bytes) -> dict[str, str] | None:
         if not colon or name not in TRAILERS or name in found:
             return None
         found[name] = value
-    complete = {"Actor", "Gfs-Rules", "Gfs-Op"} <= found.keys()
-    return found if complete and re.fullmatch("[0-9]{1,9}", found["Gfs-Rules"]) else None
+    return found if _is_whole(found) else None
+
+
+def _is_whole(found: Mapping[str, str]) -> bool:
+    about = _ABOUT & found.keys()
+    return (
+        {"Actor", "Gfs-Rules", "Gfs-Op"} <= found.keys()
+        and re.fullmatch("[0-9]{1,9}", found["Gfs-Rules"]) is not None
+        and (not about or about == _ABOUT)
+        and (not about or re.fullmatch("[1-9][0-9]{0,15}", found["Revision"]) is not None)
+    )
 
 
 def decode_message(message: bytes, files: Mapping[str, Any]) -> Record | None:
@@ -185,7 +207,7 @@ def decode_message(message: bytes, files: Mapping[str, Any]) -> Record | None:
     record = Record(
         op,
         trailers.get("Flow"),
-        int(trailers["Revision"]) if trailers.get("Revision", "").isdigit() else None,
+        int(trailers["Revision"]) if "Revision" in trailers else None,
         trailers.get("Status"),
         int(trailers["Gfs-Rules"]),
     )
