@@ -14,7 +14,7 @@ from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import writes
 from gitflowstate.errors import Invalid, Usage
 from gitflowstate.kinds import Json, check
-from gitflowstate.model import Flow, Link
+from gitflowstate.model import Flow, Link, Plan
 from gitflowstate.store import Outcome
 
 FlowArgument = Annotated[str, typer.Argument(metavar="ID", help="The flow, or a unique prefix.")]
@@ -70,6 +70,7 @@ def create(
     label: Annotated[Optional[list[str]], typer.Option(help="A label; may be repeated.")] = None,  # noqa: UP045
     type: Annotated[Optional[str], typer.Option(help="Its type: types/TYPE.schema.json.")] = None,  # noqa: A002, UP045
     data: Annotated[Optional[str], typer.Option(metavar="FILE", help="Its data, JSON.")] = None,  # noqa: UP045
+    plan: Annotated[Optional[str], typer.Option(metavar="FILE", help="Its tasks, JSON.")] = None,  # noqa: UP045
 ) -> None:
     """Record a goal before any work begins, and print its id.
 
@@ -88,11 +89,13 @@ def create(
     }
     missing = {name for name, value in given.items() if value is None}
     fields = given | {name: _default(session, there, name) for name in missing}
+    flow = minted(session) if id is None else id
     op = session.op(
         ops.Create,
         minted=id is None,
         derived=missing,
-        flow=minted(session) if id is None else id,
+        flow=flow,
+        plan=plan_of(plan, flow),
         goal=config.text(goal, "GOAL"),
         **fields,
     )
@@ -101,6 +104,15 @@ def create(
         return
     outcome = session.store(writing=True).commit(op)
     answer_created(session, outcome)
+
+
+def plan_of(path: str | None, flow: str) -> Plan | None:
+    """Return the plan that a file of --plan holds. Raises Invalid."""
+    if path is None:
+        return None
+    from gitflowstate.cli.planning import plan_from
+
+    return plan_from(path, flow)
 
 
 def present(session: Session, id: str | None) -> Flow | None:  # noqa: A002

@@ -34,9 +34,8 @@ def recover(
 
     Example: gfs recover f-k2m9qx --task t2 --decide retry --reason 'Nothing was sent'
     """
-    flow = session.store(writing=decide is not None and not session.dry_run).flow(
-        session.flow_id(id)
-    )
+    session.writes = session.writes and decide is not None
+    flow = session.store(writing=session.writes).flow(session.flow_id(id))
     if decide is None:
         _show(session, flow)
         return

@@ -32,8 +32,10 @@ class Session:
         key: str | None = None,
         dry_run: bool = False,
         allow_secret: str | None = None,
+        writes: bool = False,
     ) -> None:
         self.verb = verb
+        self.writes = writes and not dry_run
         self.json = json_
         self.repo_argument = repo
         self.expect = expect
@@ -42,6 +44,7 @@ class Session:
         self.allow_secret = allow_secret
         self._as = as_
         self._store: Store | None = None
+        self._writing = False
         self._location: config.Location | None = None
 
     def __enter__(self) -> Self:
@@ -78,7 +81,11 @@ class Session:
 
     def store(self, *, writing: bool = False) -> Store:
         """Return the store, opened once. Raises Denied when an ordinary clone would be written."""
+        if self._store is not None and writing and not self._writing:
+            self._store.repo.close()  # what forbids writing is looked at when it is opened
+            self._store = None
         if self._store is None:
+            self._writing = writing
             self._store = self._opened(writing=writing)
         return self._store
 
@@ -110,7 +117,7 @@ class Session:
 
     def flow_id(self, text: str) -> str:
         """Return the id that a text names, exactly or as a unique prefix."""
-        return self.store().resolve(text)
+        return self.store(writing=self.writes).resolve(text)
 
     def unmanaged(self) -> set[str]:
         """Return the flows that edits by hand changed since the last managed commit."""

@@ -97,7 +97,7 @@ def command(name: str, function: Callable[..., Any]) -> TyperCommand:
             for option, value in given.items()
         }
         shared = {option: given.pop(option) for option in options}
-        with Session(verb=name, **shared) as session:
+        with Session(verb=name, writes="dry_run" in options, **shared) as session:
             function(session, **given)
 
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
