@@ -19,6 +19,7 @@ from gitflowstate.syscalls import (
     lstat_or_none,
     random_name,
     read_regular,
+    remove_quietly,
     reported,
     write_all,
 )
@@ -290,8 +291,8 @@ def _write_file(path: str, text: str) -> None:
 
 def _remove(aside: str, folders: list[str]) -> None:
     """Remove what was just made, file by file: never a folder that holds anything else."""
-    with suppress(OSError):
-        calls.unlink(f"{aside}/config")
-        calls.unlink(f"{aside}/HEAD")
-        for folder in reversed(folders):
+    for name in ("config", "HEAD"):
+        remove_quietly(f"{aside}/{name}")
+    for folder in reversed(folders):
+        with suppress(OSError):
             os.rmdir(f"{aside}/{folder}")  # noqa: PTH106  plain text paths

@@ -12,7 +12,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from gitrepo import MAIN, fsck, git, loose, overwrite, publish
+from gitrepo import MAIN, before, fsck, git, loose, overwrite, publish
 
 from gitflowstate.errors import Corrupt
 from gitflowstate.git import Repository
@@ -104,6 +104,21 @@ def test_objects_are_read_wherever_a_repack_puts_them(repo):
         assert [again.blob(oid) for oid, _ in oids] == [content for _, content in oids]
         assert again.has(oids[0][0])
         assert not again.has("1" * 40)
+
+
+def test_an_object_that_is_unpacked_between_our_two_looks_is_found(repo):
+    oid = publish(repo, {"a": b"1"})
+    pack(repo)
+    folder = repo.gitdir / "objects/pack"
+
+    def unpack():
+        content = next(folder.glob("*.pack")).read_bytes()
+        for path in folder.iterdir():
+            path.unlink()
+        git(repo.gitdir, "unpack-objects", "-q", data=content)
+
+    with Repository.open(repo.gitdir) as again, before("listdir", "pack", unpack):
+        assert again.commit(oid).message == b"change"
 
 
 def test_reading_goes_on_while_git_repacks_and_unpacks(repo):

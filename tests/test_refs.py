@@ -45,7 +45,8 @@ def test_a_ref_that_is_no_regular_file_is_corrupt(repo, kind, tmp_path):
     git(repo.gitdir, "pack-refs", "--all")
     path = repo.gitdir / MAIN
     if kind == "link":
-        path.symlink_to("/etc/hostname")
+        (tmp_path / "elsewhere").write_text(f"{repo.ref(MAIN)}\n")
+        path.symlink_to(tmp_path / "elsewhere")
     elif kind == "folder link":
         (repo.gitdir / "refs/heads").rename(tmp_path / "elsewhere")
         (repo.gitdir / "refs/heads").symlink_to(tmp_path / "elsewhere")

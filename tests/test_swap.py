@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 
 import pytest
 from gitrepo import MAIN, before, child, code_of, commit_on, fsck, git
@@ -117,6 +118,28 @@ def test_whoever_renames_it_the_file_says_who_won(repo):
         finally:
             calls.rename = real
     assert results == {"a": False, "b": True}
+    assert texts(repo) == ["first", "b"]
+
+
+@pytest.mark.req("C10", "B1")
+def test_a_race_that_was_lost_is_lost_even_if_the_disk_then_fails(repo, monkeypatch):
+    old = repo.ref(MAIN)
+    real = calls.fsync
+
+    def failing(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(5, "Input/output error")
+        real(descriptor)
+
+    with Repository.open(repo.gitdir) as other:
+
+        def rival():
+            (repo.gitdir / f"{MAIN}.lock").unlink()
+            assert publish(other, old, "b")
+            monkeypatch.setattr(calls, "fsync", failing)
+
+        with before("rename", MAIN, rival):
+            assert publish(repo, old, "a") is False
     assert texts(repo) == ["first", "b"]
 
 
