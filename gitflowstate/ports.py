@@ -1,4 +1,4 @@
-"""The outside, as Protocols: what a worker needs of a clock, a store and an executor."""
+"""The outside, as Protocols: clock, store, executor and channel, as worker and watcher use them."""
 
 from __future__ import annotations
 
@@ -76,3 +76,57 @@ class Liveness(Protocol):
 
     def forget(self, worker: str) -> None:
         """Drop what was kept of a dead worker."""
+
+
+class Notice(NamedTuple):
+    """One message that a channel owes about a flow; `kind` is `status`, `waiting` or `final`.
+
+    `text` is the whole of it in Markdown, its marker the first line; `target` says where it goes,
+    in the channel's own words.
+    """
+
+    flow: str
+    kind: str
+    revision: int
+    target: str | None
+    title: str
+    text: str
+
+
+class Capabilities(NamedTuple):
+    """What a channel can do; `limit` bounds one message, in characters and in bytes."""
+
+    edits: bool
+    searches: bool
+    limit: int
+
+
+class Found(NamedTuple):
+    """A message of our own on a channel, and what its marker says."""
+
+    id: str
+    flow: str
+    kind: str
+    revision: int
+
+
+class Channel(Protocol):
+    """Where people are told; raises the errors of `delivery`, and nothing else on purpose."""
+
+    name: str
+    capabilities: Capabilities
+
+    def post(self, notice: Notice) -> str:
+        """Send a new message and return its id."""
+
+    def edit(self, id: str, notice: Notice) -> str:  # noqa: A002  the word of the protocol
+        """Bring a message to the text of the notice and return its id. Raises Gone."""
+
+    def find(self, notice: Notice, since: Time | None) -> list[Found]:
+        """Return own messages with the marker of the notice's flow, the oldest first.
+
+        `since` bounds how far back to look; empty where the channel cannot search.
+        """
+
+    def close(self) -> None:
+        """Let go of what the channel holds."""
