@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
 _Key = str | int | None
 
@@ -51,6 +51,20 @@ def line_of(text: str, path: Sequence[str | int]) -> int | None:
         if matched == depth == len(path):
             return text.count("\n", 0, start) + 1
     return None
+
+
+def lines(text: str, paths: Container[tuple[str | int, ...]]) -> dict[tuple[str | int, ...], int]:
+    """Return the line, from 1, of each value that stands at one of `paths`, in one pass."""
+    found: dict[tuple[str | int, ...], int] = {}
+    path: list[Any] = []
+    line, counted = 1, 0
+    for is_key, depth, key, start in _events(text):
+        path[max(depth - 1, 0) :] = [key] if depth else []
+        if not is_key and (place := tuple(path)) in paths:
+            line += text.count("\n", counted, start)
+            counted = start
+            found[place] = line
+    return found
 
 
 def _events(text: str) -> Iterator[tuple[bool, int, _Key, int]]:

@@ -60,6 +60,8 @@ def test_every_value_is_found_on_its_line(value, breaks):
     writer = Writer(breaks)
     writer.write(value)
     assert json.loads(writer.text) == value
+    assert positions.lines(writer.text, writer.lines) == writer.lines
+    assert positions.lines(writer.text, [("nowhere",)]) == {}
     for path, line in writer.lines.items():
         assert positions.line_of(writer.text, path) == line
         assert positions.line_of(writer.text, (*path, "nowhere")) is None
