@@ -62,6 +62,7 @@ NOUNS = {
     "task": ("add", "claim", "renew", "release", "done", "fail", "wait", "resume", "retry"),
 }
 EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_TERMINATED = 70, 130, 143
+_SIGNALS = {EXIT_INTERRUPTED: "interrupted", EXIT_TERMINATED: "terminated"}
 
 
 class Verbs(TyperGroup):
@@ -184,9 +185,10 @@ def _guarded(*, as_json: bool) -> int:  # noqa: PLR0911  one way out for each ki
         output.failure(_ended("interrupted", EXIT_INTERRUPTED), as_json=as_json)
         return EXIT_INTERRUPTED
     except SystemExit as leaving:
-        if leaving.code == EXIT_TERMINATED:
-            output.failure(_ended("terminated", EXIT_TERMINATED), as_json=as_json)
-        return leaving.code if isinstance(leaving.code, int) else EXIT_INTERNAL
+        code = leaving.code if isinstance(leaving.code, int) else EXIT_INTERNAL
+        if code in _SIGNALS:
+            output.failure(_ended(_SIGNALS[code], code), as_json=as_json)
+        return code
     except Exception as error:
         if os.environ.get("GFS_DEBUG") == "1":
             raise

@@ -17,6 +17,7 @@ from typer.models import CommandInfo
 
 from gitflowstate.cli.session import Session
 
+EXIT_INTERRUPTED = 130
 F = TypeVar("F", bound=Callable[..., Any])
 
 _COMMON: dict[str, tuple[Any, Any]] = {
@@ -97,8 +98,11 @@ def command(name: str, function: Callable[..., Any]) -> TyperCommand:
             for option, value in given.items()
         }
         shared = {option: given.pop(option) for option in options}
-        with Session(verb=name, writes="dry_run" in options, **shared) as session:
-            function(session, **given)
+        try:
+            with Session(verb=name, writes="dry_run" in options, **shared) as session:
+                function(session, **given)
+        except KeyboardInterrupt:
+            raise SystemExit(EXIT_INTERRUPTED) from None  # before typer ends it without a word
 
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     added = [
