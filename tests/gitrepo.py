@@ -111,12 +111,12 @@ def become_nobody() -> None:
 
 @contextmanager
 def before(name, ending, act):
-    """Run `act` once, before the first call `name` whose last path ends so."""
+    """Run `act` once, before the first call `name` with an argument that ends so."""
     real = getattr(calls, name)
     done = []
 
     def through(*arguments):
-        if str(arguments[-1]).endswith(ending) and not done:
+        if not done and any(str(argument).endswith(ending) for argument in arguments):
             done.append(1)
             act()
         return real(*arguments)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from gitrepo import MAIN, before, child, code_of, commit_on, fsck, git
 
+from gitflowstate import leftovers
 from gitflowstate.errors import Unavailable
 from gitflowstate.git import Repository
 from gitflowstate.swap import Swap
@@ -81,6 +82,40 @@ def test_a_living_writers_lock_is_left_alone_however_old(repo, impatient):
     os.kill(pid, signal.SIGCONT)
     assert code_of(pid) == 0
     assert texts(repo) == ["first", "slow"]
+
+
+@pytest.mark.req("C15")
+def test_a_living_writer_in_another_process_name_space_is_seen_by_its_lock(
+    repo, impatient, monkeypatch
+):
+    monkeypatch.setattr(leftovers, "is_open_elsewhere", lambda _: False)
+
+    def stopped():
+        with before("rename", MAIN, lambda: os.kill(os.getpid(), signal.SIGSTOP)):
+            os._exit(0 if publish(repo, repo.ref(MAIN), "slow") else 4)
+
+    pid = child(stopped)
+    os.waitpid(pid, os.WUNTRACED)
+    with Repository.open(repo.gitdir) as other, pytest.raises(Unavailable):
+        publish(other, other.ref(MAIN), "other")
+    os.kill(pid, signal.SIGCONT)
+    assert code_of(pid) == 0
+
+
+@pytest.mark.parametrize(("call", "ending"), [("open", "main.lock"), ("mkdir", "gfs/stale")])
+def test_a_lock_that_is_replaced_while_it_is_judged_is_not_taken(repo, impatient, call, ending):
+    lock = repo.gitdir / f"{MAIN}.lock"
+
+    def replace():
+        lock.rename(f"{lock}ed")
+        lock.write_text("new")
+
+    lock.write_text("old")
+    aged(lock, 3600)
+    with before(call, ending, replace), pytest.raises(Unavailable):
+        publish(repo, repo.ref(MAIN), "second")
+    assert lock.read_text() == "new"
+    assert stale(repo) == []
 
 
 @pytest.mark.req("A4", "L5")

@@ -178,47 +178,47 @@ def test_a_blob_is_not_inflated_past_the_limit(repo):
         pack(repo)
 
 
-def delta_bomb(repo) -> str:
-    """Pack a blob as a few bytes of delta that unfold to 2 GB."""
-    base = b"0" * 0xFFFFFF
-    full = 0xFFFFFF * 128
+def size_of(number) -> bytes:
+    """Write a size as packs and deltas do: seven bits a byte, lowest first."""
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    return bytes(out) + bytes([number])
 
-    def size(number):
-        out = bytearray()
-        while number > 127:
-            out.append(number & 127 | 128)
-            number >>= 7
-        return bytes(out) + bytes([number])
 
-    def entry(kind, length, data):
-        first = kind << 4 | length & 15
-        rest = length >> 4
-        return (bytes([first | 128]) + size(rest) if rest else bytes([first])) + data
+def entry(kind, length, data) -> bytes:
+    """Write one object of a pack, with the size it declares."""
+    first = kind << 4 | length & 15
+    rest = length >> 4
+    return (bytes([first | 128]) + size_of(rest) if rest else bytes([first])) + data
 
-    copy = b"\xf0\xff\xff\xff"  # copy 0xffffff bytes from 0
-    delta = size(len(base)) + size(full) + copy * 128
-    base_entry = entry(3, len(base), zlib.compress(base))
-    offset = len(base_entry)
-    distance = []
-    while True:
-        distance.insert(0, offset & 127 | (128 if distance else 0))
-        offset >>= 7
-        if not offset:
-            break
-        offset -= 1
-    bomb = entry(6, len(delta), bytes(distance) + zlib.compress(delta))
-    body = b"PACK" + struct.pack(">II", 2, 2) + base_entry + bomb
+
+def write_pack(repo, named: dict[str, bytes]) -> None:
+    """Store a pack of entries by the names given, however wrong, and its index."""
+    body = b"PACK" + struct.pack(">II", 2, len(named))
+    places = []
+    for name, data in named.items():
+        places.append((bytes.fromhex(name), len(body)))
+        body += data
     body += hashlib.sha1(body, usedforsecurity=False).digest()
-    name = "1" * 40
-    oids = sorted([(bytes.fromhex(name), 12 + len(base_entry)), (b"\x22" * 20, 12)])
-    fan = b"".join(struct.pack(">I", sum(o[0][0] <= n for o in oids)) for n in range(256))
-    index = b"\377tOc" + struct.pack(">I", 2) + fan + b"".join(o for o, _ in oids) + b"\0" * 8
-    index += b"".join(struct.pack(">I", at) for _, at in oids) + body[-20:]
+    places.sort()
+    fan = [sum(name[0] <= n for name, _ in places) for n in range(256)]
+    index = b"\377tOc" + struct.pack(">257I", 2, *fan) + b"".join(name for name, _ in places)
+    index += bytes(4 * len(places)) + b"".join(struct.pack(">I", at) for _, at in places)
+    index += body[-20:]
     index += hashlib.sha1(index, usedforsecurity=False).digest()
     stem = repo.gitdir / "objects/pack/pack-1"
     stem.with_suffix(".pack").write_bytes(body)
     stem.with_suffix(".idx").write_bytes(index)
-    return name
+
+
+def zeros(start: bytes, megabytes) -> bytes:
+    """Compress many zeros without holding them."""
+    engine = zlib.compressobj()
+    parts = [engine.compress(start)]
+    parts += [engine.compress(bytes(1 << 20)) for _ in range(megabytes)]
+    return b"".join(parts) + engine.flush()
 
 
 @pytest.mark.req("G7")
@@ -226,14 +226,24 @@ def test_bombs_in_loose_objects_packs_and_trees_cost_no_memory(repo):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     path = loose(repo, "2" * 40)
     path.parent.mkdir()
-    for declared in (1000, 200 << 20):
-        engine = zlib.compressobj()
-        parts = [engine.compress(b"blob %d\0" % declared)]
-        parts += [engine.compress(bytes(1 << 20)) for _ in range(200)]
-        path.write_bytes(b"".join(parts) + engine.flush())
+    for declared in (1000, 300 << 20):
+        path.write_bytes(zeros(b"blob %d\0" % declared, 300))
         with pytest.raises(Corrupt, match="2222"):
             repo.blob("2" * 40)
-    with pytest.raises(Corrupt, match="more than"):
-        repo.blob(delta_bomb(repo))
+    base, full = 0xFFFFFF, 0xFFFFFF * 128
+    copies = b"\xf0\xff\xff\xff" * 128  # each copies 0xffffff bytes from 0
+    delta = size_of(base) + size_of(full) + copies
+    whole = entry(3, base, zlib.compress(bytes(base)))
+    named = {
+        "3" * 40: whole,
+        "4" * 40: entry(7, len(delta), b"\x33" * 20 + zlib.compress(delta)),  # 2 GB
+        "5" * 40: entry(3, 300 << 20, zeros(b"", 300)),
+        "6" * 40: entry(3, 1000, zeros(b"", 300)),
+        "7" * 40: entry(7, len(delta), b"\x77" * 20 + zlib.compress(delta)),  # its own base
+    }
+    write_pack(repo, named)
+    for name in named:
+        with pytest.raises(Corrupt):
+            repo.blob(name)
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert after - before < 100_000  # kB

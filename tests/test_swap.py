@@ -121,6 +121,20 @@ def test_whoever_renames_it_the_file_says_who_won(repo):
     assert texts(repo) == ["first", "b"]
 
 
+@pytest.mark.req("C10")
+def test_a_file_of_ours_that_another_put_into_place_is_ours(repo):
+    """B, stopped before its rename, moves A's lock file into place before A has compared."""
+    old = repo.ref(MAIN)
+
+    def rival():
+        (repo.gitdir / f"{MAIN}.lock").rename(repo.gitdir / MAIN)
+
+    with before("open", MAIN, rival):
+        assert publish(repo, old, "a")
+    assert texts(repo) == ["first", "a"]
+    assert not list(repo.gitdir.glob("gfs-ref-*"))
+
+
 @pytest.mark.req("C10", "B1")
 def test_a_race_that_was_lost_is_lost_even_if_the_disk_then_fails(repo, monkeypatch):
     old = repo.ref(MAIN)
