@@ -95,6 +95,7 @@ def test_e11_a_schema_elsewhere_is_refused_without_a_request(keyword, where):
             {keyword: url},
             {"properties": {"a": {"items": [{keyword: url}]}}},
             {"$id": url, keyword: "other.json"},
+            {"$ref": "#/unknown/x", "unknown": {"x": {"$id": url, keyword: "#/y"}}},
         ):
             error = refused(schema, {"a": [1]})
             assert error.message.startswith("types/report.schema.json refers to ")
