@@ -17,10 +17,11 @@ from gitflowstate.kinds import Time
 from gitflowstate.model import Flow, Task, instant, live
 
 _DIGITS = re.compile(r"([0-9]+)")
+_NAMED = 20  # tasks of a cycle that are named before the rest are counted
 
 
 class Blocker(NamedTuple):
-    """Why one task is not ready: `kind` is status, dependency, not_before, claim or flow."""
+    """Why one task is not ready: kind is status, dependency, not_before, claim, process or flow."""
 
     kind: str
     text: str
@@ -54,8 +55,16 @@ def check(edges: Mapping[str, Sequence[str]], field: str = "children") -> None:
     try:
         TopologicalSorter(edges).prepare()
     except CycleError as error:
-        cycle = " -> ".join(reversed(error.args[1]))
-        raise _refused(field, f"the dependencies form a cycle: {cycle}") from None
+        raise _refused(field, f"the dependencies form a cycle: {_path(error.args[1])}") from None
+
+
+def _path(cycle: Sequence[str]) -> str:
+    """Return a cycle as what depends on what; of a long one, its beginning and its end."""
+    names = [*reversed(cycle)]
+    if len(names) > _NAMED:
+        left = len(names) - _NAMED + 1
+        names[_NAMED // 2 : -(_NAMED // 2) + 1] = [f"({left:,} more)"]
+    return " -> ".join(names)
 
 
 def _refused(field: str, rule: str) -> Invalid:
@@ -111,41 +120,63 @@ def ready(flow: Flow, now: Time) -> list[Task]:
     return sorted(found, key=rank)
 
 
+# ── what stands in the way ──────────────────────────────────────────────────────────────────────
+
+
 def blockers(flow: Flow, task: Task, now: Time) -> list[Blocker]:
     """Return why a task is not ready; nothing when it is."""
+    return _blockers(flow, task, now, _statuses(flow))
+
+
+def unfinished(flow: Flow, now: Time) -> Iterator[tuple[Task, list[Blocker]]]:
+    """Yield every task that is not done, with what stands in its way."""
+    statuses = _statuses(flow)
+    for task in flow.children:
+        if task.status != "done":
+            yield task, _blockers(flow, task, now, statuses)
+
+
+def chain(flow: Flow, task: Task, now: Time) -> Iterator[tuple[int, Task, list[Blocker]]]:
+    """Yield a task and, below it, all that it waits for, each once: depth, task, why."""
+    by_id = {other.id: other for other in flow.children}
+    statuses = _statuses(flow)
+    pending, seen = [(0, task)], {task.id}
+    while pending:
+        depth, current = pending.pop()
+        found = _blockers(flow, current, now, statuses)
+        yield depth, current, found
+        for item in reversed(found):
+            if item.task in by_id and item.task not in seen:
+                seen.add(item.task)
+                pending.append((depth + 1, by_id[item.task]))
+
+
+def _statuses(flow: Flow) -> dict[str, str]:
+    return {task.id: task.status for task in flow.children}
+
+
+def _blockers(flow: Flow, task: Task, now: Time, statuses: Mapping[str, str]) -> list[Blocker]:
     found = list(_own_blockers(task, now))
     if not is_open(flow):
         found.append(Blocker("flow", f"{flow.id} is {flow.status}"))
-    status = {other.id: other.status for other in flow.children}
     found += [
-        Blocker("dependency", f"{dep} is {status.get(dep, 'missing')}", dep)
+        Blocker("dependency", f"{dep} is {statuses.get(dep, 'missing')}", dep)
         for dep in task.deps
-        if status.get(dep) != "done"
+        if statuses.get(dep) != "done"
     ]
     return found
 
 
 def _own_blockers(task: Task, now: Time) -> Iterator[Blocker]:
     if task.claim is not None:
-        held = f"{task.id} is claimed by {task.claim.worker} until {task.claim.until}"
+        over = instant(task.claim.until) <= instant(now)
+        end = ", which is past: the next claim ends it" if over else ""
+        held = f"{task.id} is claimed by {task.claim.worker} until {task.claim.until}{end}"
         yield Blocker("claim", held)
     if task.status != "pending":
-        yield Blocker("status", f"{task.id} is {task.status}")
+        why = f": {task.waiting.reason}; until {task.waiting.condition}" if task.waiting else ""
+        yield Blocker("status", f"{task.id} is {task.status}{why}")
     elif task.process is not None:
         yield Blocker("process", f"{task.id} is served by the process {task.process}")
     if task.not_before is not None and instant(task.not_before) > instant(now):
         yield Blocker("not_before", f"{task.id} is not to begin before {task.not_before}")
-
-
-def chain(flow: Flow, task: Task, now: Time) -> Iterator[tuple[int, Task, list[Blocker]]]:
-    """Yield a task and, below it, all that it waits for, each once: depth, task, why."""
-    by_id = {other.id: other for other in flow.children}
-    pending, seen = [(0, task)], {task.id}
-    while pending:
-        depth, current = pending.pop()
-        found = blockers(flow, current, now)
-        yield depth, current, found
-        for item in reversed(found):
-            if item.task in by_id and item.task not in seen:
-                seen.add(item.task)
-                pending.append((depth + 1, by_id[item.task]))
