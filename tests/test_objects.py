@@ -12,7 +12,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from gitrepo import MAIN, before, fsck, git, loose, overwrite, publish
+from gitrepo import MAIN, before, commit_on, fsck, git, loose, overwrite, publish
 
 from gitflowstate.errors import Corrupt
 from gitflowstate.git import Repository
@@ -52,6 +52,16 @@ def test_a_broken_object_is_named_and_heals_when_written_again(repo, damage, say
     assert oid in caught.value.message
     publish(repo, {"a": b"content"})
     assert repo.blob(oid) == b"content"
+    fsck(repo.gitdir)
+
+
+@pytest.mark.req("A5", "F3")
+def test_lock_files_of_objects_by_others_hinder_nothing(repo):
+    staged = commit_on(repo, None, {"a/b": b"1"})
+    for oid in staged.objects:
+        loose(repo, oid).parent.mkdir(exist_ok=True)
+        loose(repo, oid).with_suffix(".lock").touch()
+    assert repo.publish(MAIN, None, staged, "first")
     fsck(repo.gitdir)
 
 

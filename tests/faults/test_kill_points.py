@@ -107,7 +107,7 @@ def locked_publish(gitdir: Repo, number: int, ref: str = MAIN) -> None:
         assert publish(repo, number, ref)
 
 
-@pytest.mark.req("R-TF-14", "A1", "A5", "F3")
+@pytest.mark.req("R-TF-14", "A1", "F3")
 @pytest.mark.parametrize("ref", [MAIN, CURSOR])
 def test_killed_before_any_call_leaves_old_or_new_and_the_next_succeeds(gitdir, ref):
     total = count_calls(lambda: locked_publish(gitdir, 1))
@@ -256,7 +256,7 @@ def test_one_fsync_an_object_one_a_folder_and_two_for_the_ref_in_order(gitdir):
     assert order[last_rename + 1] == "fsync"  # the folder of the ref, right after its rename
 
 
-@pytest.mark.req("A10", "F2")
+@pytest.mark.req("F2")
 def test_a_new_folder_of_a_ref_is_synced_too(gitdir):
     synced = []
 
