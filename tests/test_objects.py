@@ -62,7 +62,7 @@ def test_lock_files_of_objects_by_others_hinder_nothing(repo):
         loose(repo, oid).parent.mkdir(exist_ok=True)
         loose(repo, oid).with_suffix(".lock").touch()
     assert repo.publish(MAIN, None, staged, "first")
-    fsck(repo.gitdir)
+    assert git(repo.gitdir, "show", "main:a/b") == "1"
 
 
 @pytest.mark.req("A6")
