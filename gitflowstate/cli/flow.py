@@ -50,8 +50,12 @@ def data_of(path: str | None) -> Json | None:
         return None
     from gitflowstate import codec
 
-    loaded = codec.load(config.read_file(path, "--data"))
-    codec.check_data(loaded, "data")
+    try:
+        loaded = codec.load(config.read_file(path, "--data"))
+        codec.check_data(loaded, "data")
+    except Invalid as error:
+        error.message = f"--data: {error.message.removeprefix('--data: ')}"
+        raise
     return dict(loaded)
 
 

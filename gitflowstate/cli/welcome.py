@@ -55,7 +55,12 @@ def _inside(folder: str, flows: list[Flow | Broken]) -> str:
     lines += [_line(flow) for flow in latest[:_SHOWN]]
     if len(live) > _SHOWN:
         lines.append(f"  … {len(live) - _SHOWN} more: gfs list")
-    lines += ["", *_next_two(latest), "", SNIPPET.format(folder=quoted(folder))]
+    lines += [
+        *([""] if latest else []),
+        *_next_two(latest),
+        "",
+        SNIPPET.format(folder=quoted(folder)),
+    ]
     return "\n".join(lines)
 
 
