@@ -7,12 +7,12 @@ A document of a newer schema version keeps every field it has and is refused on 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import Any, NamedTuple, TypeVar
 
 from gitflowstate import loader
-from gitflowstate.kinds import KINDS, MAX_DEPTH, check
+from gitflowstate.kinds import KINDS, check
 from gitflowstate.loader import refuse
 from gitflowstate.model import (
     Claim,
@@ -38,6 +38,7 @@ _NESTED: dict[str, type[Value]] = {
 }
 _REQUIRED = object()
 load = loader.load  # bytes to JSON is the first half of decoding
+check_data = loader.check_data
 V = TypeVar("V", bound=Value)
 
 
@@ -49,14 +50,12 @@ class Field(NamedTuple):
     nested: type[Value] | None
     many: bool
     default: Any
-
-    @property
-    def required(self) -> bool:
-        """Tell whether the field must be there."""
-        return self.default is _REQUIRED
+    required: bool
+    accepts: Callable[[object], bool] | None  # of a scalar's kind
 
 
 _fields: dict[type[Value], dict[str, Field]] = {}
+_required: dict[type[Value], tuple[str, ...]] = {}
 
 
 def fields(cls: type[Value]) -> dict[str, Field]:
@@ -68,6 +67,7 @@ def fields(cls: type[Value]) -> dict[str, Field]:
             for name, annotation in getattr(base, "__annotations__", {}).items()
             if not annotation.startswith("ClassVar")
         }
+        _required[cls] = tuple(name for name, field in _fields[cls].items() if field.required)
     return _fields[cls]
 
 
@@ -76,7 +76,8 @@ def _field(cls: type[Value], name: str, annotation: str) -> Field:
     many = kind.startswith("tuple[")
     kind = kind.removeprefix("tuple[").removesuffix(", ...]").removeprefix("model.")
     default = getattr(cls, name, _REQUIRED)
-    return Field(name, kind, _NESTED.get(kind), many, default)
+    accepts = KINDS[kind].accepts if kind in KINDS else None
+    return Field(name, kind, _NESTED.get(kind), many, default, default is _REQUIRED, accepts)
 
 
 # ── JSON to values ──────────────────────────────────────────────────────────────────────────────
@@ -98,13 +99,16 @@ def from_json(cls: type[V], raw: Any, at: str = "", *, newer: bool = False) -> V
             if not newer:
                 raise refuse(f"{at}{name}", f"is no field of {cls.__name__.lower()}")
             check("Text", name, f"{at}<key>")
-            _check_plain(value, f"{at}{name}")
+            loader.check_plain(value, f"{at}{name}")
             found[name] = value
         elif value is not None:
-            found[name] = _convert(field, value, f"{at}{name}", newer=newer)
-    for field in known.values():
-        if field.required and field.name not in found:
-            raise refuse(f"{at}{field.name}", "is missing")
+            # Nearly all are plain and right: only an error, or more structure, needs the path.
+            plain = not field.many and field.accepts is not None and field.accepts(value)
+            path = "" if plain else f"{at}{name}"
+            found[name] = value if plain else _convert(field, value, path, newer=newer)
+    for name in _required[cls]:
+        if name not in found:
+            raise refuse(f"{at}{name}", "is missing")
     result = cls(**found)
     _check_needs(result, at)
     return result
@@ -120,9 +124,11 @@ def _convert(field: Field, value: Any, at: str, *, newer: bool) -> Any:  # noqa:
         return _single(field, value, at, newer=newer)
     if not isinstance(value, list):
         raise refuse(at, "must be a list")
-    items = tuple(
-        _single(field, item, f"{at}.{number}", newer=newer) for number, item in enumerate(value)
-    )
+    items = tuple(value)
+    if field.accepts is None or not all(map(field.accepts, items)):
+        items = tuple(
+            _single(field, item, f"{at}.{number}", newer=newer) for number, item in enumerate(value)
+        )
     _check_unique(field, items, at)
     return items
 
@@ -164,34 +170,6 @@ def _check_needs(value: Value, at: str) -> None:
             raise refuse(f"{at}{name}", f"does not belong to status {status}")
 
 
-def check_data(value: Any, at: str) -> None:  # noqa: ANN401  any JSON
-    """Refuse free-form data that is no object or holds what a document may not.
-
-    Raises Invalid with the path of the first value that is a float or no plain text, or for more
-    levels than fit into a document, which is one level itself.
-    """
-    if not isinstance(value, dict):
-        raise refuse(at, "must be an object")
-    loader.bound_depth(value, MAX_DEPTH - 1, at)
-    _check_plain(value, at)
-
-
-def _check_plain(value: Any, at: str) -> None:  # noqa: ANN401  any JSON
-    pending: list[tuple[str, Any]] = [(at, value)]
-    while pending:
-        path, node = pending.pop()
-        if isinstance(node, dict):
-            for key in node:
-                check("Text", key, f"{path}.<key>")
-            pending.extend((f"{path}.{key}", child) for key, child in node.items())
-        elif isinstance(node, list):
-            pending.extend((f"{path}.{number}", child) for number, child in enumerate(node))
-        elif isinstance(node, str):
-            check("Text", node, path)
-        elif node is not None and type(node) is not bool:
-            check("Int", node, path)
-
-
 # ── values to bytes ─────────────────────────────────────────────────────────────────────────────
 
 
@@ -216,10 +194,49 @@ def encode(value: Value) -> bytes:
     """Return the canonical bytes of a document (architecture, section 4, Bytes)."""
     cached: bytes | None = getattr(value, "_encoded", None)
     if cached is None:
-        text = json.dumps(to_json(value), ensure_ascii=False, indent=2)
-        cached = (text + "\n").encode()
+        cached = (_lines(value, "") + "\n").encode()
         object.__setattr__(value, "_encoded", cached)
     return cached
+
+
+def _lines(value: Value, margin: str) -> str:
+    """Return `to_json` of a value as JSON in lines, all but the first behind the margin.
+
+    A task keeps its lines: an operation changes one of perhaps a thousand.
+    """
+    kept: str | None = getattr(value, "_lines", None)
+    if kept is not None:
+        return kept
+    own, known, inner = value.__dict__, fields(type(value)), f"{margin}  "
+    found = [
+        f'{inner}"{name}": {_item(field, own.get(name), inner)}'
+        for name, field in known.items()
+        if name in own or field.required
+    ]
+    newer = [name for name in own if name not in known]
+    found += [f"{inner}{_scalar(name)}: {_free(own[name], inner)}" for name in newer]
+    text = "{\n" + ",\n".join(found) + f"\n{margin}}}" if found else "{}"
+    if type(value) is Task:  # it stands in a flow and nowhere else: always behind the same margin
+        object.__setattr__(value, "_lines", text)
+    return text
+
+
+def _item(field: Field, value: Any, margin: str) -> str:  # noqa: ANN401  any field
+    if field.many:
+        inner = f"{margin}  "
+        items = [_lines(item, inner) if field.nested else _scalar(item) for item in value or ()]
+        return f"[\n{inner}" + f",\n{inner}".join(items) + f"\n{margin}]" if items else "[]"
+    if field.accepts is not None:
+        return _scalar(value)
+    return _free(value, margin) if field.nested is None else _lines(value, margin)
+
+
+def _free(value: Any, margin: str) -> str:  # noqa: ANN401  any JSON
+    return _free_form(value).replace("\n", f"\n{margin}")  # no string holds a bare newline
+
+
+_scalar = json.JSONEncoder(ensure_ascii=False).encode
+_free_form = json.JSONEncoder(ensure_ascii=False, indent=2).encode
 
 
 def compact(value: Any) -> bytes:  # noqa: ANN401  any JSON

@@ -71,30 +71,36 @@ class Kind:
         self.longest: int | None = bounds.get("longest")
         self.least: int = bounds.get("least", -MAX_INT)
         self.values: tuple[str, ...] = bounds.get("values", ())
+        # Whether all printable ASCII that is not blank matches the pattern.
+        self._easy: bool = bounds.get("easy", False)
         self._match: Any = None
 
     def accepts(self, value: object) -> bool:
         """Tell whether the value is of this kind."""
-        if self.base is str:
-            if not isinstance(value, str):
-                return False
-            if self.values:
-                return value in self.values
-            return self._accepts_text(value)
+        if isinstance(value, str):
+            return self.base is str and self._accepts_text(value)
         if self.base is int:
             return type(value) is int and self.least <= value <= MAX_INT
         return type(value) is self.base
 
     def _accepts_text(self, value: str) -> bool:
+        if self.values:
+            return value in self.values
         if self.longest is not None and len(value) > self.longest:
             return False
-        if self._match is None:  # compiled on first use: start-up
+        if self._easy and value.isascii() and value.isprintable() and value.strip():
+            return True  # without the pattern, which most commands never compile
+        if self._match is None:
             self._match = re.compile(self.pattern or "").match
         return self._match(value) is not None
 
 
-def _text(rule: str, pattern: str, longest: int | None = None) -> Kind:
-    return Kind(str, rule, pattern=pattern, longest=longest)
+def _text(rule: str, pattern: str) -> Kind:
+    return Kind(str, rule, pattern=pattern)
+
+
+def _prose(rule: str, pattern: str, longest: int | None = None) -> Kind:
+    return Kind(str, rule, pattern=pattern, longest=longest, easy=True)
 
 
 def _words(*values: str) -> Kind:
@@ -104,22 +110,22 @@ def _words(*values: str) -> Kind:
 _NO_CONTROL = "without control characters or lone surrogates"
 KINDS: dict[str, Kind] = {
     "Id": _text(ID_RULE, ID_PATTERN),
-    "Name": _text(
+    "Name": _prose(
         f"one line of 1 to 128 characters {_NO_CONTROL}", f"^{_SEEN}{_LINE_CHAR}+{END}", 128
     ),
-    "Line": _text(
+    "Line": _prose(
         f"one line of 1 to 1,000 characters {_NO_CONTROL}", f"^{_SEEN}{_LINE_CHAR}+{END}", 1000
     ),
-    "Ref": _text(
+    "Ref": _prose(
         f"one line of 1 to 2,048 characters {_NO_CONTROL}", f"^{_SEEN}{_LINE_CHAR}+{END}", 2048
     ),
-    "Text": _text(f"text {_NO_CONTROL} (tab and newline excepted)", f"^{_TEXT_CHAR}*{END}"),
-    "Words": _text(
+    "Text": _prose(f"text {_NO_CONTROL} (tab and newline excepted)", f"^{_TEXT_CHAR}*{END}"),
+    "Words": _prose(
         f"text that is not blank, {_NO_CONTROL} (tab and newline excepted)",
         f"^{_SEEN}{_TEXT_CHAR}+{END}",
     ),
     # Short enough for a commit message and for the note it becomes part of.
-    "Reason": _text(
+    "Reason": _prose(
         f"1 to 1,000 characters, not blank, {_NO_CONTROL} (tab and newline excepted)",
         f"^{_SEEN}{_TEXT_CHAR}+{END}",
         1000,

@@ -1,4 +1,4 @@
-"""Bytes to JSON: the strict loader, before any field is looked at.
+"""Bytes to JSON: the strict loader, and what JSON may hold that no field describes.
 
 Rules: hazards, strict input rules. What is refused is named: by its field where there is one, else
 by line and byte.
@@ -11,7 +11,7 @@ from typing import Any
 
 from gitflowstate import positions
 from gitflowstate.errors import Invalid
-from gitflowstate.kinds import MAX_DEPTH, MAX_DOCUMENT, MAX_INT
+from gitflowstate.kinds import MAX_DEPTH, MAX_DOCUMENT, MAX_INT, check
 
 
 def refuse(field: str, rule: str, **details: Any) -> Invalid:  # noqa: ANN401  JSON values
@@ -97,6 +97,38 @@ def bound_depth(value: Any, depth: int, field: str = "") -> None:  # noqa: ANN40
         if not level:
             return
     raise refuse(field, f"is nested deeper than {depth} levels")
+
+
+# ── free-form data ──────────────────────────────────────────────────────────────────────────────
+
+
+def check_data(value: Any, at: str) -> None:  # noqa: ANN401  any JSON
+    """Refuse free-form data that is no object or holds what a document may not.
+
+    Raises Invalid with the path of the first value that is a float or no plain text, or for more
+    levels than fit into a document, which is one level itself.
+    """
+    if not isinstance(value, dict):
+        raise refuse(at, "must be an object")
+    bound_depth(value, MAX_DEPTH - 1, at)
+    check_plain(value, at)
+
+
+def check_plain(value: Any, at: str) -> None:  # noqa: ANN401  any JSON
+    """Refuse JSON with a text or number in it that no field could hold. Raises Invalid."""
+    pending: list[tuple[str, Any]] = [(at, value)]
+    while pending:
+        path, node = pending.pop()
+        if isinstance(node, dict):
+            for key in node:
+                check("Text", key, f"{path}.<key>")
+            pending.extend((f"{path}.{key}", child) for key, child in node.items())
+        elif isinstance(node, list):
+            pending.extend((f"{path}.{number}", child) for number, child in enumerate(node))
+        elif isinstance(node, str):
+            check("Text", node, path)
+        elif node is not None and type(node) is not bool:
+            check("Int", node, path)
 
 
 # ── what the decoder hands out ──────────────────────────────────────────────────────────────────

@@ -2,7 +2,8 @@
 
 Rules: the annotations are the one declaration that mypy, `codec`, pydantic and the schemas read;
 their order is the order in the file. A field equal to its default is not written, so absent and
-null are the same. `_encoded` may keep a value's canonical bytes; it is no part of the value.
+null are the same. `_encoded` may keep a document's canonical bytes, `_lines` a task's part of
+them; both are `codec`'s, and no part of the value.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from gitflowstate.kinds import (
 class Value:
     """An immutable record whose fields are its annotations."""
 
-    __slots__ = ("__dict__", "_encoded")
+    __slots__ = ("__dict__", "_encoded", "_lines")
     # A stored document has its class's version as first field; newer ones are read, never written.
     VERSION: ClassVar[int] = 0
     # status -> the fields it cannot be without; a field named here belongs to those statuses alone
