@@ -9,13 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from gitflowstate import codec
+from gitflowstate import codec, machine
 from gitflowstate.errors import Corrupt, GfsError, Invalid
-from gitflowstate.git import Repository
-from gitflowstate.kinds import MAX_DOCUMENT
+from gitflowstate.git import Entry, Repository
+from gitflowstate.kinds import KINDS, MAX_DOCUMENT
 from gitflowstate.machine import State
-from gitflowstate.model import Flow, Value, archive_path, flow_path
+from gitflowstate.model import Flow, Value, archive_path, flow_path, live
+from gitflowstate.trees import EXECUTABLE, FILE, FOLDER, is_folder
 
+FLOW_FOLDERS = ("flows", "archive")
+
+_REVERT = "ask a person to revert the commit that changed it"
+_MODES = {
+    EXECUTABLE: "an executable",
+    FOLDER: "a folder",
+    0o120000: "a symbolic link",
+    0o160000: "a submodule",
+}
 _MEMO = 256
 _memo: dict[tuple[str, str], Value] = {}
 
@@ -36,31 +46,42 @@ def blob_at(repo: Repository, tree: str, path: str) -> bytes | None:
 def read(repo: Repository, tree: str, path: str) -> Value | None:
     """Return the document at a path of a tree, or None where there is none. Raises Corrupt."""
     entry = repo.lookup(tree, path)
-    if entry is None:
-        return None
-    return decode(repo, path, entry.oid)
+    return None if entry is None else decode(repo, path, entry)
 
 
-def decode(repo: Repository, path: str, oid: str) -> Value:
+def decode(repo: Repository, path: str, entry: Entry) -> Value:
     """Return the document of a blob; a memo by content saves decoding it again.
 
-    Raises Corrupt with the path, the object and the first violation.
+    Raises Corrupt with the path, the object and the first violation; or, without looking at the
+    content, for anything but an ordinary file.
     """
+    mode, oid = entry
+    if mode != FILE:
+        kind = _MODES.get(mode, f"of mode {mode:o}")
+        raise Corrupt(f"{path} is {kind}, not an ordinary file", hint=_REVERT, path=path)
     found = _memo.get((path, oid))
     if found is None:
-        data = repo.blob(oid, MAX_DOCUMENT + 1)
+        data = _content(repo, path, oid)
         try:
             found = codec.decode_at(path, data)
         except Invalid as error:
             raise Corrupt(
                 f"{path} does not decode: {error.message}; its bytes are kept in object {oid}",
-                hint="ask a person to revert the commit that changed it",
+                hint=_REVERT,
                 path=path,
                 object=oid,
                 violations=error.details.get("violations", []),
             ) from None
         remember(path, oid, found)
     return found
+
+
+def _content(repo: Repository, path: str, oid: str) -> bytes:
+    try:
+        return repo.blob(oid, MAX_DOCUMENT + 1)
+    except Corrupt as error:
+        about = {**error.details, "path": path}
+        raise Corrupt(f"{path}: {error.message}", hint=error.hint, **about) from None
 
 
 def remember(path: str, oid: str, value: Value) -> None:
@@ -76,40 +97,69 @@ def load(repo: Repository, tree: str | None, paths: Iterable[str]) -> State:
 
 
 def flow_at(repo: Repository, tree: str, flow: str) -> tuple[Flow, str] | None:
-    """Return a flow and the digest of its bytes; None where it is absent or does not decode."""
-    for path in (flow_path(flow), archive_path(flow)):
-        entry = repo.lookup(tree, path)
-        if entry is None:
-            continue
-        try:
-            value = decode(repo, path, entry.oid)
-        except Corrupt:
+    """Return a flow and the digest of its bytes, where one document can be read and no more.
+
+    None where it is absent, does not decode, or stands in both folders.
+    """
+    try:
+        stands = [(path, repo.lookup(tree, path)) for path in machine.places(flow)]
+        found = [(path, entry) for path, entry in stands if entry is not None]
+        if len(found) != 1:
             return None
-        assert isinstance(value, Flow)
-        return value, codec.digest(repo.blob(entry.oid, MAX_DOCUMENT + 1))
-    return None
+        path, entry = found[0]
+        value = decode(repo, path, entry)
+        data = repo.blob(entry.oid, MAX_DOCUMENT + 1)
+    except Corrupt:
+        return None
+    assert isinstance(value, Flow)
+    return value, codec.digest(data)
+
+
+def stands(repo: Repository, tree: str, flow: str) -> bool:
+    """Tell whether something stands where a flow is kept, or in the way there, usable or not."""
+    try:
+        return any(repo.lookup(tree, path) for path in machine.places(flow))
+    except Corrupt:
+        return True
+
+
+def id_at(path: str) -> str | None:
+    """Return the id of the flow that belongs at a path, or None where none does."""
+    name = path.rsplit("/", 1)[-1].removesuffix(".json")
+    return name if KINDS["Id"].accepts(name) and path in machine.places(name) else None
 
 
 def flow_ids(repo: Repository, tree: str, *, archived: bool) -> list[str]:
-    """Return the ids of the flows that a tree keeps, in order."""
-    folders = ("flows", "archive") if archived else ("flows",)
-    return sorted({name for folder in folders for name, _ in _listed(repo, tree, folder)})
+    """Return the ids of the flows that a tree keeps, usable or not, in order."""
+    listed = _listed(repo, tree, archived=archived)
+    return sorted({flow for _, path, _ in listed if (flow := id_at(path)) is not None})
 
 
 def flows(repo: Repository, tree: str, *, archived: bool) -> Iterator[Flow | Broken]:
-    """Yield every flow of a tree in the order of ids, broken ones by name."""
-    folders = ("flows", "archive") if archived else ("flows",)
-    found = [item for folder in folders for item in _listed(repo, tree, folder)]
-    for _, (path, oid) in sorted(found):
+    """Yield every flow of a tree in the order of ids, and what else stands there by its path."""
+    for _, path, entry in sorted(_listed(repo, tree, archived=archived)):
         try:
-            value = decode(repo, path, oid)
+            value = decode(repo, path, entry)
             assert isinstance(value, Flow)
+            _check_single(repo, tree, value)
             yield value
         except Corrupt as error:
             yield Broken(path, error)
 
 
-def _listed(repo: Repository, tree: str, folder: str) -> Iterator[tuple[str, tuple[str, str]]]:
-    for path, entry in repo.walk(tree, folder):
-        name = path.rsplit("/", 1)[-1].removesuffix(".json")
-        yield name, (path, entry.oid)
+def _check_single(repo: Repository, tree: str, flow: Flow) -> None:
+    """Refuse a flow that stands in both folders. Raises Corrupt."""
+    other = archive_path(flow.id) if live(flow) else flow_path(flow.id)
+    if repo.lookup(tree, other) is not None:
+        machine.find(flow.id, load(repo, tree, machine.places(flow.id)))
+
+
+def _listed(repo: Repository, tree: str, *, archived: bool) -> Iterator[tuple[str, str, Entry]]:
+    """Yield name, path and entry of all that stands in the folders of flows."""
+    for folder in FLOW_FOLDERS if archived else FLOW_FOLDERS[:1]:
+        top = repo.tree(tree).get(folder)
+        if top is None:
+            continue
+        found = repo.walk(tree, folder) if is_folder(top) else [(folder, top)]
+        for path, entry in found:
+            yield path.rsplit("/", 1)[-1].removesuffix(".json"), path, entry

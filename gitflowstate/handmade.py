@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gitflowstate import documents, machine
+from gitflowstate.documents import FLOW_FOLDERS
 from gitflowstate.errors import Corrupt
 from gitflowstate.git import CommitInfo, Repository
 from gitflowstate.message import decode_trailers
-from gitflowstate.model import GOVERNED, UNUSABLE_PATH, Fallen, Unusable
+from gitflowstate.model import FORMAT_PATH, GOVERNED, UNUSABLE_PATH, Fallen, Unusable
 from gitflowstate.ops import Observe
-
-FLOW_FOLDERS = ("flows", "archive")
 
 
 def is_managed(commit: CommitInfo) -> bool:
@@ -24,14 +23,21 @@ def is_managed(commit: CommitInfo) -> bool:
 
 
 def base(repo: Repository, head: str) -> CommitInfo | None:
-    """Return the last commit that gfs made, at or before the head; None where there is none."""
-    return next((c for c in repo.lineage(head, GOVERNED) if is_managed(c)), None)
+    """Return the last commit that gfs made, at or before the head.
+
+    In a shallow clone that was cut before one, the first commit, which is taken as given; None
+    where the history has none.
+    """
+    for commit in repo.lineage(head, GOVERNED):
+        if is_managed(commit) or commit.oid in repo.shallow:
+            return commit
+    return None
 
 
 def touched(repo: Repository, old: str | None, new: str) -> list[str]:
     """Return the ids of the flows that differ between two trees, in order."""
-    changed = repo.diff(old, new, FLOW_FOLDERS)
-    return sorted({path.rsplit("/", 1)[-1].removesuffix(".json") for path, _, _ in changed})
+    found = (documents.id_at(path) for path, _, _ in repo.diff(old, new, FLOW_FOLDERS))
+    return sorted({flow for flow in found if flow is not None})
 
 
 def entries(repo: Repository, tree: str) -> dict[str, Fallen]:
@@ -49,34 +55,54 @@ def verdict(repo: Repository, managed: str, tree: str, flow: str) -> Fallen | No
     return machine.judge(entry, before, documents.flow_at(repo, tree, flow), flow)
 
 
+def fallen(repo: Repository, managed: CommitInfo, head: CommitInfo) -> dict[str, Fallen]:
+    """Return the entries of all flows that may not be used at the head, in the order of ids."""
+    flows = {*entries(repo, managed.tree), *touched(repo, managed.tree, head.tree)}
+    found = ((flow, verdict(repo, managed.tree, head.tree, flow)) for flow in sorted(flows))
+    return {flow: entry for flow, entry in found if entry is not None}
+
+
 def observe(repo: Repository, managed: CommitInfo, head: CommitInfo, at: str) -> Observe | None:
     """Return the op that records what edits by hand did since the last managed commit.
 
     None where they left `unusable.json` as it is.
     """
-    fallen, mended = [], []
+    lost, mended = [], []
     known = entries(repo, managed.tree)
     for flow in touched(repo, managed.tree, head.tree):
         entry = known.get(flow)
         now = verdict(repo, managed.tree, head.tree, flow)
         if now is not None and now != entry:
-            fallen.append(now)
+            lost.append(now)
         elif now is None and entry is not None:
             mended.append(flow)
-    if not fallen and not mended:
+    if not lost and not mended:
         return None
-    return Observe(at=at, by="gfs", fallen=tuple(fallen), mended=tuple(mended))
+    return Observe(at=at, by="gfs", fallen=tuple(lost), mended=tuple(mended))
 
 
 def check_untouched(repo: Repository, managed: CommitInfo, head: CommitInfo) -> None:
-    """Refuse a head whose `unusable.json` or mark was edited by hand. Raises Corrupt."""
-    files = ("unusable.json", "gitflowstate.json")
-    for path, _, _ in repo.diff(managed.tree, head.tree, files):
-        raise Corrupt(
-            f"{path} was edited by hand after {managed.oid[:12]}",
-            hint="ask a person to revert that commit",
-            path=path,
-        )
+    """Refuse a head whose `unusable.json` or mark was edited by hand. Raises Corrupt.
+
+    What a merge brought in from a managed commit of its other side was not.
+    """
+    for path, _, entry in repo.diff(managed.tree, head.tree, (UNUSABLE_PATH, FORMAT_PATH)):
+        sides = _sides(repo, managed, head)
+        if not any(repo.lookup(side.tree, path) == entry for side in sides):
+            raise Corrupt(
+                f"{path} was edited by hand after {managed.oid[:12]}",
+                hint="ask a person to revert that commit",
+                path=path,
+            )
+
+
+def _sides(repo: Repository, managed: CommitInfo, head: CommitInfo) -> Iterator[CommitInfo]:
+    """Yield the last managed commits of what was merged by hand."""
+    for commit in unmanaged(repo, managed.oid, head.oid):
+        for parent in commit.parents[1:]:
+            side = base(repo, parent)
+            if side is not None:
+                yield side
 
 
 def unmanaged(repo: Repository, managed: str, head: str) -> Iterator[CommitInfo]:

@@ -13,13 +13,13 @@ from typing import NamedTuple
 from gitflowstate import codec, documents, handmade, machine, secrets
 from gitflowstate.documents import Broken
 from gitflowstate.errors import Corrupt, NotFound, Rejected, Unavailable
-from gitflowstate.git import CommitInfo, Repository, Staged
+from gitflowstate.git import CommitInfo, Oid, Repository, Staged
 from gitflowstate.kinds import KINDS
 from gitflowstate.locks import repository_lock
 from gitflowstate.machine import State
 from gitflowstate.message import RULES, decode_trailers, encode_message
 from gitflowstate.model import Flow, Receipt, seconds
-from gitflowstate.ops import FlowOp, Op
+from gitflowstate.ops import FlowOp, Init, Op
 
 MAIN = "refs/heads/main"
 ATTEMPTS = 1000  # lost races, each of which somebody else won
@@ -29,14 +29,15 @@ Published = Callable[[str, str, Mapping[str, bytes | None]], None]
 
 
 class Definition(NamedTuple):
-    """One family of documents on one ref: what an op reads, and what it does."""
+    """One family of documents on one ref: what an op reads and does, and which may come first."""
 
     ref: str
     reads: Callable[[Op], tuple[str, ...]]
     apply: Callable[[Op, State], State]
+    first: tuple[type[Op], ...] = (Op,)
 
 
-FLOWS = Definition(MAIN, machine.reads, machine.apply)
+FLOWS = Definition(MAIN, machine.reads, machine.apply, (Init,))
 
 
 class Outcome(NamedTuple):
@@ -82,10 +83,13 @@ class Store:
 
     def head(self) -> CommitInfo:
         """Return the head. Raises NotFound where the ref does not exist, Corrupt where it lies."""
-        oid = self.repo.ref(self.ref)
+        return self._commit_at(self.repo.ref(self.ref))
+
+    def _commit_at(self, oid: Oid | None) -> CommitInfo:
         if oid is None:
             raise NotFound(
-                f"{self.repo.gitdir} has no {self.ref}: it holds no flows", hint="gfs init DIR"
+                f"{self.repo.gitdir} has no {self.ref}: it holds no flows",
+                hint="gfs where, to see which repository it is; its clones may have the branch",
             )
         return self.repo.commit(oid)
 
@@ -120,21 +124,18 @@ class Store:
         return flow in handmade.touched(self.repo, managed.tree, head.tree)
 
     def flows(self, *, archived: bool = False) -> Iterator[Flow | Broken]:
-        """Yield every flow in the order of ids; those that cannot be used, by name and reason."""
-        head = self.head()
-        managed = self.managed(head)
-        suspects = self._suspects(managed, head)
-        for item in documents.flows(self.repo, head.tree, archived=archived):
-            if isinstance(item, Flow) and item.id in suspects:
-                entry = handmade.verdict(self.repo, managed.tree, head.tree, item.id)
-                if entry is not None:
-                    yield Broken(item.id, machine.fallen(entry))
-                    continue
-            yield item
+        """Yield every flow in the order of ids; those that cannot be used, by name and reason.
 
-    def _suspects(self, managed: CommitInfo, head: CommitInfo) -> set[str]:
-        touched = handmade.touched(self.repo, managed.tree, head.tree)
-        return {*handmade.entries(self.repo, managed.tree), *touched}
+        The ones that were removed by hand come last.
+        """
+        head = self.head()
+        fallen = handmade.fallen(self.repo, self.managed(head), head)
+        for item in documents.flows(self.repo, head.tree, archived=archived):
+            entry = fallen.get(item.id) if isinstance(item, Flow) else None
+            yield item if entry is None else Broken(entry.flow, machine.fallen(entry))
+        for flow, entry in fallen.items():
+            if not documents.stands(self.repo, head.tree, flow):
+                yield Broken(flow, machine.fallen(entry))
 
     def version(self) -> str | None:
         """Return the id of the head, which changes when anything does."""
@@ -142,8 +143,7 @@ class Store:
 
     def exists(self, flow: str) -> bool:
         """Tell whether the id is taken, by a live or an archived flow."""
-        tree = self.head().tree
-        return any(self.repo.lookup(tree, path) for path in machine.places(flow))
+        return documents.stands(self.repo, self.head().tree, flow)
 
     def resolve(self, prefix: str) -> str:
         """Return the one id that the text names: exactly, or as a unique prefix.
@@ -151,9 +151,7 @@ class Store:
         Raises NotFound when none or several begin with it.
         """
         tree = self.head().tree
-        if KINDS["Id"].accepts(prefix) and any(
-            self.repo.lookup(tree, path) for path in machine.places(prefix)
-        ):
+        if KINDS["Id"].accepts(prefix) and documents.stands(self.repo, tree, prefix):
             return prefix
         ids = [
             i for i in documents.flow_ids(self.repo, tree, archived=True) if i.startswith(prefix)
@@ -182,7 +180,10 @@ class Store:
                 outcome, staged = self._prepare(op)
                 if staged is None or self._publish(outcome, staged):
                     return outcome
-        raise Unavailable(f"{self.ref} moved {ATTEMPTS} times meanwhile", hint="run it again")
+        raise self._restless()
+
+    def _restless(self) -> Unavailable:
+        return Unavailable(f"{self.ref} moved {ATTEMPTS} times meanwhile", hint="run it again")
 
     def preview(self, op: Op) -> Outcome:
         """Return what `commit` would do, and write nothing."""
@@ -206,25 +207,37 @@ class Store:
         return self._stage(op, head, before, after)
 
     def _start(self, op: Op, *, publishing: bool) -> tuple[CommitInfo | None, State]:
-        """Return the head to build on, and what an unpublished `observe` would have changed."""
-        oid = self.repo.ref(self.ref)
-        if oid is None:
-            return None, {}
-        head = self.repo.commit(oid)
-        managed = self.managed(head)
-        _check_rules(managed)
-        if managed.oid == head.oid:
-            return head, {}
+        """Return the head to build on, and what an unpublished `observe` would have changed.
+
+        What edits by hand did is recorded before the op, and is judged again on the head which
+        that leaves, whoever won the race.
+        """
+        for _ in range(ATTEMPTS):
+            oid = self.repo.ref(self.ref)
+            if oid is None and isinstance(op, self.definition.first):
+                return None, {}
+            head = self._commit_at(oid)
+            managed = self.managed(head)
+            _check_rules(managed)
+            if managed.oid == head.oid:
+                return head, {}
+            observed = self._observed(op, managed, head)
+            if observed is None or not publishing:
+                return head, observed[0].after if observed else {}
+            self._publish(*observed)
+        raise self._restless()
+
+    def _observed(
+        self, op: Op, managed: CommitInfo, head: CommitInfo
+    ) -> tuple[Outcome, Staged] | None:
+        """Return the `observe` that is due before the op, if the list of the fallen changes."""
         handmade.check_untouched(self.repo, managed, head)
         observation = handmade.observe(self.repo, managed, head, op.at)
         if observation is None:
-            return head, {}
+            return None
         before = documents.load(self.repo, head.tree, self.definition.reads(observation))
         after = self.definition.apply(observation, before)
-        if not publishing:
-            return head, after
-        self._publish(*self._stage(observation, head, before, after))
-        return self.head(), {}
+        return None if after is before else self._stage(observation, head, before, after)
 
     def _check_type(self, op: Op, tree: str, before: State, after: State) -> None:
         """Refuse data that the user's own schema for its type does not accept. Raises Invalid."""
