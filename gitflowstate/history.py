@@ -51,14 +51,21 @@ def of_flow(repo: Repository, head: str, flow: str) -> Iterator[Step]:
 
 
 def at_revision(repo: Repository, head: str, flow: str, revision: int) -> Flow:
-    """Return a flow as it was at a revision. Raises NotFound."""
+    """Return a flow as it was at a revision; of two, that which gfs made. Raises NotFound."""
+    by_hand: Flow | None = None
     for step in of_flow(repo, head, flow):
         found = documents.flow_at(repo, step.commit.tree, flow)
-        if found is not None and found[0].revision == revision:
-            return found[0]
-        if found is not None and found[0].revision < revision:
-            break
-    raise NotFound(f"{flow} has no revision {revision}", hint=f"gfs log {flow}")
+        if found is None or found[0].revision > revision:
+            continue
+        if found[0].revision == revision:
+            if step.trailers is not None:
+                return found[0]
+            by_hand = by_hand or found[0]
+        elif step.trailers is not None:
+            break  # only edits by hand go back
+    if by_hand is None:
+        raise NotFound(f"{flow} has no revision {revision}", hint=f"gfs log {flow}")
+    return by_hand
 
 
 class Changes(NamedTuple):
@@ -72,15 +79,20 @@ class Changes(NamedTuple):
 def changes(repo: Repository, head: CommitInfo, since: str | None) -> Changes:
     """Return the flows that changed after `since`, which the walk along first parents must meet.
 
-    Where it does not (rewritten history, or since is None), every flow is named.
+    Where it does not (rewritten history, objects that are gone, or since is None), every flow is
+    named.
     """
     count = 0
-    for commit in repo.lineage(head.oid, GOVERNED) if since else ():
-        if commit.oid == since:
-            return Changes(handmade.touched(repo, commit.tree, head.tree), True, count)  # noqa: FBT003
-        count += 1
+    try:
+        for commit in repo.lineage(head.oid, GOVERNED) if since else ():
+            if commit.oid == since:
+                flows = handmade.touched(repo, commit.tree, head.tree)
+                return Changes(flows, known=True, commits=count)
+            count += 1
+    except Corrupt:
+        pass  # a hole behind the head; what stands at the head is read all the same
     every = documents.flow_ids(repo, head.tree, archived=True)
-    return Changes(every, since is None, count)
+    return Changes(every, known=since is None, commits=count)
 
 
 # ── the audit ───────────────────────────────────────────────────────────────────────────────────
@@ -105,23 +117,34 @@ def verify(
 
     Problems are collected, none is raised; `progress` is told the count of commits done.
     """
-    unmanaged: list[str] = []
-    problems: list[dict[str, str]] = []
-    count, shallow = 0, False
-    for step in steps(repo, head):
-        if step.commit.oid == since:
-            break
-        count += 1
-        if step.parent is None and step.commit.parents:
-            shallow = True  # taken as given
-        elif step.trailers is None:
-            if _governed(repo, step):
-                unmanaged.append(step.commit.oid)
-        else:
-            problems += _audit(repo, step)
-        if progress:
-            progress(count)
-    return Report(count, unmanaged, problems, shallow)
+    report = Report(0, [], [], shallow=False)
+    at = head
+    try:
+        for step in steps(repo, head):
+            if step.commit.oid == since:
+                break
+            report = _audited(repo, step, report)
+            at = step.parent.oid if step.parent else at
+            if progress:
+                progress(report.commits)
+    except Corrupt as error:
+        report.problems.append({"commit": at, "problem": f"history ends here: {error.message}"})
+    return report
+
+
+def _audited(repo: Repository, step: Step, report: Report) -> Report:
+    """Return the report with one more commit in it."""
+    report = report._replace(commits=report.commits + 1)
+    if step.parent is None and step.commit.parents:
+        return report._replace(shallow=True)  # taken as given
+    try:
+        if step.trailers is not None:
+            replay(repo, step)
+        elif _governed(repo, step):
+            report.unmanaged.append(step.commit.oid)
+    except GfsError as error:
+        report.problems.append({"commit": step.commit.oid, "problem": error.message})
+    return report
 
 
 def _governed(repo: Repository, step: Step) -> dict[str, str | None]:
@@ -130,14 +153,6 @@ def _governed(repo: Repository, step: Step) -> dict[str, str | None]:
         path: new.oid if new else None
         for path, _, new in repo.diff(before, step.commit.tree, GOVERNED)
     }
-
-
-def _audit(repo: Repository, step: Step) -> list[dict[str, str]]:
-    try:
-        replay(repo, step)
-    except GfsError as error:
-        return [{"commit": step.commit.oid, "problem": error.message}]
-    return []
 
 
 def replay(repo: Repository, step: Step) -> Record:
