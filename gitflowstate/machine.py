@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gitflowstate import guards, rules, taskrules
+from gitflowstate import guards, plans, rules, taskrules
 from gitflowstate.errors import Corrupt, NotFound, Rejected, Stale
 from gitflowstate.guards import check_size
 from gitflowstate.judgement import entry_of, fallen, judge, listed
@@ -263,8 +263,8 @@ RULES: dict[str, Callable[[Any, Flow], Flow]] = {
     "reopen": rules.reopen,
     "handoff": rules.handoff,
     "take": rules.take,
-    "plan": taskrules.plan,
-    "task add": taskrules.add,
+    "plan": plans.plan,
+    "task add": plans.add,
     "task claim": taskrules.claim,
     **{tag: taskrules.settle for tag in taskrules.TABLE if tag != "task claim"},
 }
@@ -279,10 +279,10 @@ def _written(op: FlowOp, state: State, before: Flow | None, after: Flow) -> Stat
     result: dict[str, Value | None] = {**state, active: None, archived: None}
     result[active if live(after) else archived] = after
     if after.plan is not None and after.plan != (before.plan if before else None):
-        result[plan_path(after.id, after.plan)] = taskrules.plan_of(after)
+        result[plan_path(after.id, after.plan)] = plans.plan_of(after)
     if isinstance(op, Adopt):
         result[UNUSABLE_PATH] = listed(state[UNUSABLE_PATH], (), (op.flow,))
-    if op.key and op.request:
+    if op.key and op.request and op.fulfilled_in(after):
         result[key_path(op.key)] = Receipt(
             schema_version=1,
             request=op.request,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from gitflowstate import graph, ops, taskrules
+from gitflowstate import graph, ops, plans, taskrules
 from gitflowstate.errors import Rejected, Stale
 from gitflowstate.kinds import TERMINAL, Status
 from gitflowstate.model import Failure, Flow, Note, Task, Waiting
@@ -42,7 +42,7 @@ def create(op: ops.Create, parent: Flow | None, existing: Flow | None) -> Flow:
     if existing is None:
         _check_parent(op, parent)
         return flow
-    planned = op.plan is None or taskrules.plan_of(existing).tasks == op.plan.tasks
+    planned = op.plan is None or plans.plan_of(existing).tasks == op.plan.tasks
     if planned and _agrees(flow, existing) and existing.status not in TERMINAL:
         return existing
     raise _taken(existing)
@@ -65,7 +65,7 @@ def _check_parent(op: ops.Create, parent: Flow | None) -> None:
 def _children(op: ops.Create, parent: Flow | None) -> tuple[Task, ...]:
     """Return the tasks of a new flow: of its plan, or of the flow it tries again."""
     if op.plan is not None:
-        return taskrules.planned(op.plan, None)
+        return plans.planned(op.plan, op.flow)
     if parent is None:
         return ()
     return tuple(

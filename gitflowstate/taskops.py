@@ -81,11 +81,12 @@ class TaskAdd(FlowOp):
 
     def headline(self, flow: model.Flow | None) -> str:
         """Return the task that was added, and its goal."""
-        return f"{''.join(self.made_in(flow)) if flow else self.task}: {self.goal}"
+        added = "".join(self.made_in(flow)) if flow else self.task
+        return f"{added}: {self.goal}" if added else self.goal
 
     def made_in(self, flow: model.Flow) -> tuple[Id, ...]:
-        """Return the id of the task that was added."""
-        return (flow.children[-1].id,)
+        """Return the id of the task that was added: the one given, or the last."""
+        return (self.task,) if self.task else tuple(task.id for task in flow.children[-1:])
 
 
 class TaskClaim(FlowOp):
@@ -108,6 +109,10 @@ class TaskClaim(FlowOp):
         """Return the task that was claimed; none where only claims of others were expired."""
         held = held_since(flow, flow.revision)
         return (held.id,) if held else ()
+
+    def fulfilled_in(self, flow: model.Flow) -> bool:
+        """Tell whether a task was claimed; if not, the key is free for the next try."""
+        return bool(self.made_in(flow))
 
 
 def held_since(flow: model.Flow, revision: int) -> model.Task | None:
@@ -210,19 +215,3 @@ class Recover(TaskOp):
     decide: Decision
     reason: Reason
     result: Ref | None = None
-
-
-UNION: tuple[type[FlowOp], ...] = (
-    Plan,
-    TaskAdd,
-    TaskClaim,
-    TaskRenew,
-    TaskRelease,
-    TaskDone,
-    TaskFail,
-    TaskWait,
-    TaskResume,
-    TaskRetry,
-    TaskExpire,
-    Recover,
-)

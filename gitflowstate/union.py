@@ -1,9 +1,68 @@
-"""The closed union of operations, by the one word for each."""
+"""The closed union of operations, by the one word for each.
+
+Rule: an operation that is not here does not exist: no message can carry it, no table has its row.
+"""
 
 from __future__ import annotations
 
-from gitflowstate import ops, taskops
-from gitflowstate.ops import Op
+from gitflowstate.ops import (
+    Adopt,
+    Create,
+    Done,
+    Fail,
+    Handoff,
+    Import,
+    Init,
+    Note,
+    Observe,
+    Op,
+    Reopen,
+    Resume,
+    Take,
+    Update,
+    Wait,
+)
+from gitflowstate.taskops import (
+    Plan,
+    Recover,
+    TaskAdd,
+    TaskClaim,
+    TaskDone,
+    TaskExpire,
+    TaskFail,
+    TaskRelease,
+    TaskRenew,
+    TaskResume,
+    TaskRetry,
+    TaskWait,
+)
 
-UNION: tuple[type[Op], ...] = (*ops.UNION, *taskops.UNION)
+UNION: tuple[type[Op], ...] = (
+    Init,
+    Observe,
+    Create,
+    Import,
+    Update,
+    Note,
+    Wait,
+    Resume,
+    Done,
+    Fail,
+    Reopen,
+    Handoff,
+    Take,
+    Adopt,
+    Plan,
+    TaskAdd,
+    TaskClaim,
+    TaskRenew,
+    TaskRelease,
+    TaskDone,
+    TaskFail,
+    TaskWait,
+    TaskResume,
+    TaskRetry,
+    TaskExpire,
+    Recover,
+)
 BY_TAG: dict[str, type[Op]] = {op.TAG: op for op in UNION}

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from gitflowstate import graph, ops, secrets, taskops, taskrules
+from gitflowstate import claims, graph, ops, secrets, taskops, taskrules
 from gitflowstate.errors import Blocked, GfsError, Invalid, Rejected, Stale, Unavailable
 from gitflowstate.kinds import KINDS
 from gitflowstate.model import Flow, Task, instant, live, seconds
@@ -151,7 +151,7 @@ class Worker:
         skew = self.settings.skew_s
         return any(
             graph.is_due(task, done, now)
-            and (task.claim is None or taskrules.is_over(task.claim, now, skew))
+            and (task.claim is None or claims.is_over(task.claim, now, skew))
             for task in flow.children
         )
 

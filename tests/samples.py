@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gitflowstate import codec, machine
+from gitflowstate import codec, machine, taskrules
 from gitflowstate.model import (
     FORMAT_PATH,
     UNUSABLE_PATH,
@@ -13,6 +13,8 @@ from gitflowstate.model import (
     Fallen,
     Flow,
     Format,
+    Plan,
+    Step,
     Task,
     Unusable,
     Value,
@@ -20,10 +22,16 @@ from gitflowstate.model import (
     archive_path,
     flow_path,
 )
-from gitflowstate.ops import BY_TAG, UNION, FlowOp, Op
+from gitflowstate.ops import FlowOp, Op
+from gitflowstate.union import BY_TAG, UNION
 
-# The ops on a flow itself, and those of them that need one to be there.
-FLOW_TAGS = [kind.TAG for kind in UNION if issubclass(kind, FlowOp)]
+# The ops on one task; those on a flow itself, and those of them that need one to be there.
+TASK_TAGS = [*taskrules.TABLE]
+FLOW_TAGS = [
+    kind.TAG
+    for kind in UNION
+    if issubclass(kind, FlowOp) and kind.TAG not in (*TASK_TAGS, "plan", "task add")
+]
 CHANGES = [tag for tag in FLOW_TAGS if tag not in ("create", "import")]
 STATUSES = ("pending", "running", "waiting", "done", "failed")
 AT = "2026-09-06T10:00:00Z"
@@ -86,6 +94,18 @@ _OF_TAG: dict[str, dict[str, Any]] = {
     "handoff": {"to": "bob", "reason": "holidays"},
     "take": {"by": "bob", "reason": "holidays"},
     "adopt": {"reason": "looks right"},
+    "plan": {"document": Plan(schema_version=1, flow="f-1", tasks=(Step(id="t1", goal="do t1"),))},
+    "task add": {"goal": "do more"},
+    "task claim": {"task": "t1", "worker": "w.12345678", "until": "2026-09-06T13:00:00Z"},
+    "task renew": {"task": "t1", "until": "2026-09-06T14:00:00Z"},
+    "task release": {"task": "t1"},
+    "task done": {"task": "t1", "result": "out/t.md"},
+    "task fail": {"task": "t1", "reason": "no luck"},
+    "task wait": {"task": "t1", "reason": "no key", "until": "a key", "on": "human"},
+    "task resume": {"task": "t1"},
+    "task retry": {"task": "t1", "reason": "the source is back"},
+    "task expire": {"task": "t1", "attempt": 3, "proof": "lock"},
+    "recover": {"task": "t1", "decide": "retry", "reason": "nothing was sent"},
 }
 
 

@@ -8,7 +8,7 @@ from samples import CHANGES, after, flow, op, state, task
 from gitflowstate import codec, machine
 from gitflowstate.errors import Rejected, Stale
 from gitflowstate.kinds import MAX_CHILDREN, MAX_DOCUMENT, MAX_GROWN, MAX_INT
-from gitflowstate.ops import BY_TAG
+from gitflowstate.union import BY_TAG
 
 OWNERS_ALONE = {"update", "wait", "resume", "done", "fail", "reopen", "handoff", "adopt"}
 
@@ -77,7 +77,7 @@ def padded(size, **changes):
     return full
 
 
-ADDING = ["create", "import", "update", "note"]
+ADDING = ["create", "import", "update", "note", "plan", "task add"]
 SETTLING = ["wait", "done", "fail", "handoff", "take"]
 
 

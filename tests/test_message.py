@@ -16,7 +16,8 @@ from gitflowstate.errors import Invalid
 from gitflowstate.kinds import KINDS, MAX_DEPTH, MAX_INT
 from gitflowstate.message import MAX_INLINE, decode_message, decode_trailers, encode_message
 from gitflowstate.model import Claim, Flow, Link
-from gitflowstate.ops import BY_TAG, Update
+from gitflowstate.ops import Update
+from gitflowstate.union import BY_TAG
 
 
 def written(wanted, *documents):
