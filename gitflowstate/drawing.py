@@ -10,19 +10,13 @@ from collections.abc import Callable, Mapping
 
 from gitflowstate import graph, prose
 from gitflowstate.model import Flow, Task
+from gitflowstate.phrases import MARKS, inline
 
-MARKS = {
-    "done": "x",
-    "failed": "!",
-    "running": ">",
-    "claimed": ">",
-    "ready": " ",
-    "blocked": "-",
-    "scheduled": "~",
-    "waiting": "?",
-    "stale": "%",
-}
-_GOAL = 46
+WIDTH = 80  # columns
+_DEEPEST = 8  # levels that are indented further; past them the edges alone tell
+_NEEDS = 28  # columns of names of dependencies, before the rest are counted
+_LEAST = 16  # columns that a goal gets, whatever stands beside it
+_LABEL = 40  # characters of a goal in Mermaid and dot
 
 
 def levels(tasks: tuple[Task, ...]) -> list[list[Task]]:
@@ -50,28 +44,43 @@ def levels(tasks: tuple[Task, ...]) -> list[list[Task]]:
 
 
 def text(flow: Flow, states: Mapping[str, str]) -> str:
-    """Draw the graph as lines: mark, id, goal, what it needs, its state."""
-    width = max((len(task.id) for task in flow.children), default=0)
+    """Draw the graph as lines of at most 80 columns: mark, id, goal, what it needs.
+
+    Only a goal is ever cut, so long ids can make a line longer.
+    """
+    width = max((len(inline(task.id)) for task in flow.children), default=0)
     lines = []
     for depth, level in enumerate(levels(flow.children)):
-        lines += [_line(task, depth, width, states[task.id]) for task in level]
-    legend = [f"[{MARKS[state]}] {state}" for state in dict.fromkeys(states.values())]
+        lines += [_line(task, min(depth, _DEEPEST), width, states[task.id]) for task in level]
+    legend = [f"{MARKS[state]} {state}" for state in dict.fromkeys(states.values())]
     return "\n".join([*lines, "", "  ".join(legend)]) if lines else ""
 
 
 def _line(task: Task, depth: int, width: int, state: str) -> str:
-    goal = prose.cut(_label(task.goal), max(12, _GOAL - 2 * depth))
-    needs = f" <- {', '.join(task.deps)}" if task.deps else ""
-    return f"{'  ' * depth}[{MARKS.get(state, ' ')}] {task.id.ljust(width)} {goal}{needs}"
+    start = f"{'  ' * depth}{MARKS[state]} {inline(task.id).ljust(width)} "
+    needs = _needs(task)
+    goal = prose.cut(_label(task.goal), max(_LEAST, WIDTH - len(start) - len(needs)))
+    return f"{start}{goal}{needs}"
+
+
+def _needs(task: Task) -> str:
+    """Return what a task needs: as many names as there is room for, and how many more."""
+    named = ""
+    for place, dep in enumerate(map(inline, task.deps)):
+        longer = f"{named}, {dep}" if named else f" <- {dep}"
+        if named and len(longer) > _NEEDS:
+            return f"{named} and {len(task.deps) - place} more"
+        named = longer
+    return named
 
 
 def _label(words: str) -> str:
-    return prose.terminal(prose.fold(words), lines=False)
+    return inline(prose.fold(words))
 
 
 def _quoted(words: str) -> str:
     """Return words for inside double quotes, of Mermaid and of dot."""
-    plain = prose.cut(_label(words), 40)
+    plain = prose.cut(_label(words), _LABEL)
     return "".join(c if c.isalnum() or c in " .,:+-_()?!/" else "\u00b7" for c in plain)
 
 

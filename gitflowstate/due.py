@@ -6,6 +6,7 @@ nothing: a lease is compared without skew, and only the op `expire` ends one.
 
 from __future__ import annotations
 
+from gitflowstate import graph
 from gitflowstate.kinds import TERMINAL, Time
 from gitflowstate.model import Flow, Task, instant
 
@@ -43,21 +44,18 @@ def flow_state(flow: Flow, now: Time, stale_after: int = STALE_AFTER) -> str:
 def task_state(flow: Flow, task: Task, now: Time) -> str:
     """Return one of TASK_STATES.
 
-    `stale` is a claim past its lease, or a `running` that somebody wrote by hand. A task whose
-    dependencies are not all done is `blocked`, and so is any open one of a flow that is waiting
-    or has ended. For all tasks of a flow, `task_states` reads the plan only once.
+    `stale` is a claim past its lease, or a `running` that somebody wrote by hand. `ready` is what
+    `graph` says, `scheduled` what only the clock holds back; any other open task is `blocked`, and
+    so is each of a flow that is waiting or has ended. For all tasks of a flow, `task_states` reads
+    the plan only once.
     """
-    return _state(flow, task, now, _done(flow))
+    return _state(flow, task, now, graph.completed(flow))
 
 
 def task_states(flow: Flow, now: Time) -> dict[str, str]:
     """Return the state of each task by its id, in the order of the document."""
-    done = _done(flow)
+    done = graph.completed(flow)
     return {task.id: _state(flow, task, now, done) for task in flow.children}
-
-
-def _done(flow: Flow) -> set[str]:
-    return {task.id for task in flow.children if task.status == "done"}
 
 
 def _state(flow: Flow, task: Task, now: Time, done: set[str]) -> str:
@@ -67,9 +65,13 @@ def _state(flow: Flow, task: Task, now: Time, done: set[str]) -> str:
         return "running" if task.status == "running" else "claimed"
     if task.claim or task.status == "running":
         return "stale"
-    if flow.status not in ("pending", "running") or not done.issuperset(task.deps):
+    if not graph.is_open(flow):
         return "blocked"
-    return "scheduled" if task.not_before and _before(now, task.not_before) else "ready"
+    if graph.is_due(task, done, now):
+        return "ready"
+    # Due at its own time, so nothing else is in the way.
+    due_then = task.not_before is not None and graph.is_due(task, done, task.not_before)
+    return "scheduled" if due_then else "blocked"
 
 
 def _held(task: Task, now: Time) -> bool:

@@ -95,6 +95,6 @@ def situation(
 def _blocked(flow: Flow, task: Task, states: Mapping[str, str]) -> str:
     missing = [inline(dep) for dep in task.deps if states.get(dep) != "done"]
     if not missing:
-        return f"the flow is {flow.status}"
+        return f"served by {task.process}" if task.process else f"the flow is {flow.status}"
     rest = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
     return f"needs {', '.join(missing[:_NAMED])}{rest}"

@@ -6,6 +6,7 @@ import pytest
 from anyflow import EXAMPLE, NOW, WAITING, flows, times
 from hypothesis import given, settings
 
+from gitflowstate import graph
 from gitflowstate.due import (
     FLOW_STATES,
     TASK_STATES,
@@ -79,6 +80,8 @@ def test_a_flow_is_not_stale_while_a_lease_of_its_tasks_runs():
         ({"deps": ("finished", "broken")}, "blocked"),
         ({"deps": ("unknown",)}, "blocked"),
         ({"deps": ("broken",), "not_before": "2027-01-01T00:00:00Z"}, "blocked"),
+        ({"process": "p-1"}, "blocked"),
+        ({"process": "p-1", "not_before": "2027-01-01T00:00:00Z"}, "blocked"),
         ({"claim": _claimed("2026-09-06T13:10:01Z")}, "claimed"),
         ({"claim": _claimed("2026-09-06T13:10:01Z"), "status": "running"}, "running"),
         ({"claim": _claimed(NOW)}, "stale"),
@@ -100,6 +103,12 @@ def test_the_state_of_a_task(fields, state):
 def test_nothing_is_ready_in_a_flow_that_waits_or_has_ended_but_a_claim_still_stands(status):
     free, held = _task(), _task(id="held", claim=_claimed("2026-09-06T14:00:00Z"))
     assert task_states(_with(free, held, status=status), NOW) == {"t": "blocked", "held": "claimed"}
+
+
+@given(flows, times)
+def test_ready_is_what_may_be_claimed(flow, now):
+    ready = {name for name, state in task_states(flow, now).items() if state == "ready"}
+    assert ready == {task.id for task in graph.ready(flow, now)}
 
 
 @pytest.mark.req("R-TF-34")
