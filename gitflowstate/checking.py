@@ -1,7 +1,7 @@
 """What is wrong with a file, for `gfs check`: every violation, with its path and line.
 
-Rule: a file is what its keys say: an operation, the receipt of a key, a list of documents as
-`gfs export` prints it, or else a flow.
+Rule: `gfs.toml` goes by its name; any other file is what its keys say: an operation, the receipt
+of a key, a list of documents as `gfs export` prints it, or else a flow.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gitflowstate import boundary, loader, positions
+from gitflowstate import boundary, loader, positions, settings
 from gitflowstate.coherence import Fault
 from gitflowstate.errors import Invalid
 from gitflowstate.model import Flow, Receipt, Value
@@ -22,9 +22,10 @@ MOST = 1000  # violations that are told apart
 def check_file(name: str, data: bytes) -> list[Violation]:
     """Return every violation in a file, in the order of its lines; none where it is valid.
 
-    `name` is for a rule that goes by it. At most 1,000 are told apart.
+    At most 1,000 are told apart.
     """
-    del name
+    if name.rpartition("/")[2] == settings.FILE:
+        return settings.check(data)
     try:
         raw = loader.lenient(data)  # what load would refuse in it is a float, which no field allows
     except Invalid as refusal:

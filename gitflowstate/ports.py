@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
+from gitflowstate.cursors import Cursor, Delivery
+from gitflowstate.history import Changes
 from gitflowstate.kinds import Outcome as TaskOutcome
 from gitflowstate.kinds import Time
 from gitflowstate.model import Flow, Task
 from gitflowstate.ops import FlowOp
+from gitflowstate.watchops import CursorOp
 
 
 class Committed(Protocol):
@@ -29,6 +33,44 @@ class FlowStore(Protocol):
 
     def version(self) -> str | None:
         """Return what changes when anything does, cheaply."""
+
+
+class Flows(Protocol):
+    """The flows as they stand at one commit of main, `head`; `broken` names the unusable ones."""
+
+    head: str
+    broken: list[str]
+
+    @property
+    def shallow(self) -> bool:
+        """Tell whether history was cut, so that an unknown commit is nothing to wonder at."""
+
+    def changes(self, since: str | None) -> Changes:
+        """Return the flows that changed after a commit, every flow where it is not known."""
+
+    def flow(self, flow: str) -> Flow | None:
+        """Return a flow, None where it is absent or cannot be used."""
+
+    def flows(self) -> Iterator[Flow]:
+        """Yield every flow that can be used."""
+
+
+class Cursors(Protocol):
+    """The cursor of one channel; `problems` collects what of it could not be read."""
+
+    problems: list[str]
+
+    def load(self) -> Cursor | None:
+        """Return the cursor, None where there is none yet."""
+
+    def delivery(self, flow: str) -> Delivery | None:
+        """Return what the channel was last told of a flow."""
+
+    def acknowledged(self, chunks: int) -> dict[str, int]:
+        """Return the flows that count as acknowledged, and the revision of each."""
+
+    def commit(self, op: CursorOp) -> bool:
+        """Apply an op durably; return whether nobody else wrote since the last load or commit."""
 
 
 class Clock(Protocol):
@@ -94,20 +136,29 @@ class Notice(NamedTuple):
 
 
 class Capabilities(NamedTuple):
-    """What a channel can do; `limit` bounds one message, in characters and in bytes."""
+    """What a channel can do; `limit` bounds one message, in characters and in bytes.
+
+    `idempotent` says that its receiver knows a message that comes twice, so that one whose fate is
+    unknown may be sent again at once.
+    """
 
     edits: bool
     searches: bool
     limit: int
+    idempotent: bool = False
 
 
 class Found(NamedTuple):
-    """A message of our own on a channel, and what its marker says."""
+    """A message of our own on a channel, and what its marker says.
+
+    `digest` is the sha256 of its whole text in UTF-8, empty where the channel does not tell.
+    """
 
     id: str
     flow: str
     kind: str
     revision: int
+    digest: str = ""
 
 
 class Channel(Protocol):
