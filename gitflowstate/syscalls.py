@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import secrets
 import stat
 import sys
 from contextlib import contextmanager
@@ -170,4 +169,4 @@ def remove_quietly(path: str) -> None:
 
 def random_name(prefix: str) -> str:
     """Return a name nobody else uses."""
-    return prefix + secrets.token_hex(8)
+    return prefix + os.urandom(8).hex()  # `secrets` brings a dozen modules along

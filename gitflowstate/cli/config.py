@@ -8,7 +8,6 @@ that is `-`.
 from __future__ import annotations
 
 import os
-import secrets
 import sys
 import time
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -203,12 +202,12 @@ def time_of(value: str | None, name: str) -> str | None:
 def mint_worker(name: str) -> str:
     """Return a name that is unique to one run: `<name>.<8 random characters>`."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in name)
-    return f"{plain[:100]}.{''.join(secrets.choice(_CROCKFORD) for _ in range(8))}"
+    return f"{plain[:100]}.{''.join(_CROCKFORD[byte % 32] for byte in os.urandom(8))}"
 
 
 def mint_flow_id(length: int = 6) -> str:
     """Return a new flow id of so many Crockford base32 characters; 8 after a collision."""
-    return "f-" + "".join(secrets.choice(_CROCKFORD) for _ in range(length))
+    return "f-" + "".join(_CROCKFORD[byte % 32] for byte in os.urandom(length))
 
 
 # ── arguments ───────────────────────────────────────────────────────────────────────────────────

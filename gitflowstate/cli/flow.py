@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from typing import Annotated, Any, Optional
 
 import typer
@@ -141,10 +140,12 @@ def minted(session: Session) -> str:
 
 def answer_created(session: Session, outcome: Outcome) -> None:
     """Print the id, and the exact command that comes next."""
+    from shlex import join
+
     data = session.outcome_data(outcome)
     words = ["gfs", "update", data["id"], "--progress", "WHAT IS DONE", "--next", "WHAT IS NEXT"]
     following = words + session.addressed()
-    text = f"{session.outcome_text(outcome)}\nnext: {shlex.join(following)}"
+    text = f"{session.outcome_text(outcome)}\nnext: {join(following)}"
     output.success(data | {"next": following}, text, as_json=session.json)
 
 

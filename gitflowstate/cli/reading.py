@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import Annotated, Any, NamedTuple, Optional
 
 import typer
 
-from gitflowstate import codec, due, history, prose
+from gitflowstate import codec, due, prose
 from gitflowstate.cli import config, output
 from gitflowstate.cli.flow import FlowArgument
 from gitflowstate.cli.session import Session
@@ -46,6 +45,8 @@ def show(
         output.success({"path": place, "file": file}, prose.terminal(file), as_json=session.json)
         return
     if rev is not None:
+        from gitflowstate import history
+
         flow = history.at_revision(store.repo, store.head().oid, flow.id, rev)
     unmanaged = rev is None and store.is_unmanaged(flow.id)
     if session.json:
@@ -137,13 +138,14 @@ def _answer(session: Session, shown: list[Flow], broken: list[Broken], rest: Res
         _list_json(session, shown, broken, rest, unmanaged)
         return
     from shlex import join
+    from shutil import get_terminal_size
 
     from gitflowstate import listing
 
     text = listing.list_lines(
         shown,
         config.now(),
-        shutil.get_terminal_size((100, 24)).columns,
+        get_terminal_size((100, 24)).columns,
         left=len(rest.flows),
         command=join(rest.arguments + session.addressed()),
         unmanaged=unmanaged,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -13,7 +12,6 @@ from gitflowstate.git import Repository
 from gitflowstate.model import Flow
 from gitflowstate.ops import FlowOp, Op
 from gitflowstate.store import Outcome, Store
-from gitflowstate.view import View
 
 O = TypeVar("O", bound=FlowOp)  # noqa: E741  an op
 
@@ -97,13 +95,19 @@ class Session:
                 hint="write in the flow repository itself: --repo DIR, or GFS_REPO",
             )
         repo = Repository.open(place.gitdir, trust=config.trust(), writing=writing)
-        view = View(Path(place.folder), Path(place.gitdir)) if place.view else None
 
         def published(old: str, new: str, changes: Any) -> None:  # noqa: ANN401  a mapping of bytes
-            if view is not None:
-                repo.warnings.extend(view.refresh(repo, old, new, changes))
+            from gitflowstate.view import View
 
-        return Store(repo, ref=place.ref, timeout=config.lock_timeout(), published=published)
+            view = View(place.folder, place.gitdir)
+            repo.warnings.extend(view.refresh(repo, old, new, changes))
+
+        return Store(
+            repo,
+            ref=place.ref,
+            timeout=config.lock_timeout(),
+            published=published if place.view else None,
+        )
 
     @property
     def skew_s(self) -> int:
