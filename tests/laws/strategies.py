@@ -83,6 +83,7 @@ _SCALARS = {
     "Text": texts,
     "Time": moments,
     "Sha256": st.sampled_from(["a" * 64, "0" * 64]),
+    "Commit": st.sampled_from(["a" * 40, "0" * 40]),
     "Revision": positive,
     "Count": st.just(0) | positive,
     "Int": whole,
@@ -260,7 +261,7 @@ def worlds(draw) -> dict[str, Value]:
     for name in FLOWS:
         if draw(st.integers(0, 6)) < 6:
             flow = draw(flows(id=st.just(name)))
-            found[_place(flow)] = flow
+            found[place(flow)] = flow
     fallen = draw(seldom(values(Fallen, flow=flow_ids, revision=small)))
     if fallen:
         found[UNUSABLE_PATH] = Unusable(schema_version=1, flows=(fallen,))
@@ -272,6 +273,7 @@ def worlds(draw) -> dict[str, Value]:
     return found
 
 
-def _place(flow: Flow) -> str:
+def place(flow: Flow) -> str:
+    """Return where a flow belongs by its status."""
     live, archived = machine.places(flow.id)
     return archived if flow.status in ("done", "failed") else live
