@@ -22,11 +22,13 @@ from gitflowstate.kinds import KINDS, MAX_INT, Kind
 from gitflowstate.model import Value
 from gitflowstate.ops import Op
 from gitflowstate.union import UNION
+from gitflowstate.watchops import UNION as CURSOR_UNION
 
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails
 
 V = TypeVar("V", bound=Value)
+EVERY = (*UNION, *CURSOR_UNION)  # on main, and on cursors
 
 # Tags are part of pydantic's locations, so they begin as no allowed key does, and are taken out.
 TAG = "\0"
@@ -71,7 +73,7 @@ def refusal(found: list[Fault]) -> Invalid:
 
 def core(cls: type[Value]) -> CoreSchema:
     """Return pydantic's core schema for a class; for Op, that of every operation."""
-    classes = _reachable(UNION if cls is Op else (cls,))
+    classes = _reachable(EVERY if cls is Op else (cls,))
     kinds = [_kind(name, kind) for name, kind in KINDS.items() if name != "Json"]
     root = _union() if cls is Op else _ref(name_of(cls))
     return cs.definitions_schema(root, [*kinds, *_json(), _large(), *map(_value, classes)])
@@ -261,9 +263,9 @@ def _large() -> CoreSchema:
 
 
 def _union() -> CoreSchema:
-    tags = ", ".join(op.TAG for op in UNION)
+    tags = ", ".join(op.TAG for op in EVERY)
     return cs.tagged_union_schema(
-        {TAG + op.TAG: _ref(name_of(op)) for op in UNION},
+        {TAG + op.TAG: _ref(name_of(op)) for op in EVERY},
         lambda raw: f"{TAG}{raw.get('op')}" if isinstance(raw, dict) else None,
         custom_error_type="rule",
         custom_error_message=f"must be an object whose op is one of {tags}",

@@ -7,35 +7,16 @@ A document of a newer schema version keeps every field it has and is refused on 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple, TypeVar
 
 from gitflowstate import loader
 from gitflowstate.kinds import KINDS, check
 from gitflowstate.loader import refuse
-from gitflowstate.model import (
-    Claim,
-    Failure,
-    Fallen,
-    Flow,
-    Link,
-    Note,
-    Plan,
-    Step,
-    Task,
-    Value,
-    Waiting,
-    archive_path,
-    class_at,
-    flow_path,
-    live,
-)
+from gitflowstate.model import CLASSES, Flow, Task, Value, archive_path, flow_path, live
 
-_NESTED: dict[str, type[Value]] = {
-    cls.__name__: cls
-    for cls in (Claim, Failure, Fallen, Flow, Link, Note, Plan, Step, Task, Waiting)
-}
 _REQUIRED = object()
 load = loader.load  # bytes to JSON is the first half of decoding
 check_data = loader.check_data
@@ -62,7 +43,7 @@ def fields(cls: type[Value]) -> dict[str, Field]:
     """Return the fields of a class, in the order of the file."""
     if cls not in _fields:
         _fields[cls] = {
-            name: _field(cls, name, annotation)
+            name: _field(cls, name, annotation, base.__module__)
             for base in reversed(cls.__mro__)
             for name, annotation in getattr(base, "__annotations__", {}).items()
             if not annotation.startswith("ClassVar")
@@ -71,13 +52,23 @@ def fields(cls: type[Value]) -> dict[str, Field]:
     return _fields[cls]
 
 
-def _field(cls: type[Value], name: str, annotation: str) -> Field:
+def _field(cls: type[Value], name: str, annotation: str, module: str) -> Field:
     kind = annotation.removesuffix(" | None")
     many = kind.startswith("tuple[")
-    kind = kind.removeprefix("tuple[").removesuffix(", ...]").removeprefix("model.")
+    kind = kind.removeprefix("tuple[").removesuffix(", ...]")
     default = getattr(cls, name, _REQUIRED)
     accepts = KINDS[kind].accepts if kind in KINDS else None
-    return Field(name, kind, _NESTED.get(kind), many, default, default is _REQUIRED, accepts)
+    nested = None if accepts else _class_of(kind, module)
+    kind = kind.rpartition(".")[2]
+    return Field(name, kind, nested, many, default, default is _REQUIRED, accepts)
+
+
+def _class_of(name: str, module: str) -> type[Value] | None:
+    """Return the class that an annotation of a module names; free-form data has none."""
+    found: Any = sys.modules[module]
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found if isinstance(found, type) and issubclass(found, Value) else None
 
 
 # ── JSON to values ──────────────────────────────────────────────────────────────────────────────
@@ -250,12 +241,12 @@ def decode(cls: type[V], data: bytes) -> V:
     return from_json(cls, load(data))
 
 
-def decode_at(path: str, data: bytes) -> Value:
-    """Return the document kept at a governed path.
+def decode_at(path: str, data: bytes, classes: Mapping[str, type[Value]] = CLASSES) -> Value:
+    """Return the document kept at a governed path; `classes` says by its top-level name what it is.
 
     Raises Invalid when it does not decode, or when it is a flow that does not belong there.
     """
-    value = decode(class_at(path), data)
+    value = decode(classes[path.split("/", 1)[0]], data)
     if isinstance(value, Flow):
         right = flow_path(value.id) if live(value) else archive_path(value.id)
         if path != right:

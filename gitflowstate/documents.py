@@ -6,7 +6,8 @@ document makes that one unusable and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from gitflowstate import codec, machine
@@ -14,10 +15,11 @@ from gitflowstate.errors import Corrupt, GfsError, Invalid
 from gitflowstate.git import Entry, Repository
 from gitflowstate.kinds import KINDS, MAX_DOCUMENT
 from gitflowstate.machine import State
-from gitflowstate.model import Flow, Value, archive_path, flow_path, live
+from gitflowstate.model import CLASSES, Flow, Value, archive_path, flow_path, live
 from gitflowstate.trees import EXECUTABLE, FILE, FOLDER, is_folder
 
 FLOW_FOLDERS = ("flows", "archive")
+Classes = Mapping[str, type[Value]]  # by top-level name
 
 _REVERT = "ask a person to revert the commit that changed it"
 _MODES = {
@@ -26,8 +28,24 @@ _MODES = {
     0o120000: "a symbolic link",
     0o160000: "a submodule",
 }
-_MEMO = 256
-_memo: dict[tuple[str, str], Value] = {}
+_MEMO = 256  # documents
+_MEMO_BYTES = 4 << 20  # as they are stored; in memory they take several times that
+
+
+class _Memo(dict[tuple[str, str], Value]):
+    """Documents by path and blob: content has one id, so none is stale. Full, it begins anew."""
+
+    room = _MEMO_BYTES
+
+    def keep(self, path: str, oid: str, value: Value, size: int) -> None:
+        if len(self) >= _MEMO or size > self.room:
+            self.clear()
+            self.room = _MEMO_BYTES
+        self.room -= size
+        self[path, oid] = value
+
+
+_memo = _Memo()
 
 
 class Broken(NamedTuple):
@@ -43,13 +61,13 @@ def blob_at(repo: Repository, tree: str, path: str) -> bytes | None:
     return None if entry is None else repo.blob(entry.oid, MAX_DOCUMENT + 1)
 
 
-def read(repo: Repository, tree: str, path: str) -> Value | None:
+def read(repo: Repository, tree: str, path: str, classes: Classes = CLASSES) -> Value | None:
     """Return the document at a path of a tree, or None where there is none. Raises Corrupt."""
     entry = repo.lookup(tree, path)
-    return None if entry is None else decode(repo, path, entry)
+    return None if entry is None else decode(repo, path, entry, classes)
 
 
-def decode(repo: Repository, path: str, entry: Entry) -> Value:
+def decode(repo: Repository, path: str, entry: Entry, classes: Classes = CLASSES) -> Value:
     """Return the document of a blob; a memo by content saves decoding it again.
 
     Raises Corrupt with the path, the object and the first violation; or, without looking at the
@@ -63,7 +81,7 @@ def decode(repo: Repository, path: str, entry: Entry) -> Value:
     if found is None:
         data = _content(repo, path, oid)
         try:
-            found = codec.decode_at(path, data)
+            found = codec.decode_at(path, data, classes)
         except Invalid as error:
             raise Corrupt(
                 f"{path} does not decode: {error.message}; its bytes are kept in object {oid}",
@@ -72,7 +90,7 @@ def decode(repo: Repository, path: str, entry: Entry) -> Value:
                 object=oid,
                 violations=error.details.get("violations", []),
             ) from None
-        remember(path, oid, found)
+        _memo.keep(path, oid, found, len(data))
     return found
 
 
@@ -85,15 +103,24 @@ def _content(repo: Repository, path: str, oid: str) -> bytes:
 
 
 def remember(path: str, oid: str, value: Value) -> None:
-    """Keep the value of a blob, so that a later read does not decode it again."""
-    if len(_memo) >= _MEMO:
-        _memo.clear()
-    _memo[path, oid] = value
+    """Keep the value whose bytes are those of a blob, so that a later read does not decode it."""
+    _memo.keep(path, oid, value, len(codec.encode(value)))
 
 
-def load(repo: Repository, tree: str | None, paths: Iterable[str]) -> State:
+def load(
+    repo: Repository, tree: str | None, paths: Iterable[str], classes: Classes = CLASSES
+) -> State:
     """Return the documents at the paths of a tree; absent ones are None."""
-    return {path: read(repo, tree, path) if tree else None for path in paths}
+    return {path: read(repo, tree, path, classes) if tree else None for path in paths}
+
+
+def salvage(repo: Repository, tree: str | None, paths: Iterable[str], classes: Classes) -> State:
+    """Return the documents at the paths of a tree; those that cannot be read are None as well."""
+    found: dict[str, Value | None] = {}
+    for path in paths:
+        with suppress(Corrupt):
+            found[path] = read(repo, tree, path, classes) if tree else None
+    return {path: found.get(path) for path in paths}
 
 
 def flow_at(repo: Repository, tree: str, flow: str) -> tuple[Flow, str] | None:

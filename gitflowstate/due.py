@@ -1,12 +1,17 @@
-"""Owns what the clock makes of a document: the derived states of flows and tasks, and ages.
+"""Owns what the clock makes of documents: derived states, ages, and the messages that are due.
 
 Rules: time enters as an argument, and nothing here is ever stored. A state flags, it decides
-nothing: a lease is compared without skew, and only the op `expire` ends one.
+nothing: a lease is compared without skew, and only the op `expire` ends one. What a channel is
+owed is the comparison of a flow with its receipt, so it cannot get lost (architecture, section 7).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 from gitflowstate import graph
+from gitflowstate.cursors import Budget, Cursor, Delivery, Parked
 from gitflowstate.kinds import TERMINAL, Time
 from gitflowstate.model import Flow, Task, instant
 
@@ -104,3 +109,144 @@ def age(then: Time, now: Time) -> str:
     if seconds == 0:
         return "now"
     return f"{span(seconds)} ago" if seconds > 0 else f"in {span(-seconds)}"
+
+
+# ── what a channel is owed ──────────────────────────────────────────────────────────────────────
+
+INTERVAL_S = 110  # between two updates of one status message (R-TF-43)
+MUTED = 2  # removals of the status message after which it is not made again
+DAY_S = 86_400  # how far ahead a time is believed: a clock may have been set back since
+UNDATED = "0001-01-01T00:00:00Z"  # an entry into waiting that an import did not date
+_FIRST_RETRY_S = 300
+_ORDER = {"final": 0, "waiting": 1, "status": 2}
+
+
+class Rules(NamedTuple):
+    """What one channel wants to hear of, and how often; an empty filter lets all pass."""
+
+    interval_s: int = INTERVAL_S
+    labels: tuple[str, ...] = ()
+    owners: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
+    per_hour: int | None = None
+
+
+class Reported(NamedTuple):
+    """A flow, the digest of its document, and what its channel was last told of it."""
+
+    flow: Flow
+    digest: str
+    receipt: Delivery | None
+
+
+class Owed(NamedTuple):
+    """One message that is due about a flow: `kind` is `final`, `waiting` or `status`."""
+
+    flow: Flow
+    kind: str
+
+
+def entry(flow: Flow) -> Time | None:
+    """Return since when a flow waits for a human, or None when it does not."""
+    if flow.status != "waiting" or flow.waiting is None or flow.waiting.on != "human":
+        return None
+    return flow.waiting.since or UNDATED
+
+
+def owed(item: Reported, rules: Rules) -> list[str]:
+    """Return the kinds of message that are owed about a flow, whenever they may be sent.
+
+    A new message for an end and for each entry into waiting on a human; the status message for
+    every later revision, and once more after the end if there is one (R-TF-40, R-TF-44).
+    """
+    flow, digest, receipt = item
+    if not _wanted(flow, rules):
+        return []
+    found = []
+    told = receipt or Delivery(schema_version=1, revision=0)
+    ended = flow.status in TERMINAL
+    since = entry(flow)
+    if ended and (
+        told.terminal_revision != flow.revision or _is_other(told.terminal_digest, digest)
+    ):
+        found.append("final")
+    if since is not None and told.waiting_since != since:
+        found.append("waiting")
+    later = flow.revision > told.revision or (
+        flow.revision == told.revision and _is_other(told.digest, digest)
+    )
+    if later and told.gone < MUTED and (told.message is not None or not (ended or found)):
+        found.append("status")
+    return found
+
+
+def _is_other(told: str | None, digest: str) -> bool:
+    """Tell whether history was rewritten: the same revision, and another document."""
+    return told is not None and told != digest
+
+
+def _wanted(flow: Flow, rules: Rules) -> bool:
+    return (
+        (not rules.labels or bool({*rules.labels} & {*flow.labels}))
+        and (not rules.owners or flow.owner in rules.owners)
+        and (not rules.statuses or flow.status in rules.statuses)
+    )
+
+
+def notices(items: Iterable[Reported], cursor: Cursor, now: Time, rules: Rules) -> list[Owed]:
+    """Return the messages that are due now: ends first, then waits, then the oldest status.
+
+    An end and an entry into waiting skip the interval, never what the channel itself asked for
+    (C-21); a parked message is due when its time has come, or when an end follows it.
+    """
+    room = allowance(cursor.budget, now, rules)
+    found: list[tuple[tuple[int, str, str], Owed]] = []
+    for item in items if room != 0 else ():
+        kinds = owed(item, rules)
+        for kind in kinds:
+            if _due(kind, kinds, item, now, rules):
+                sent = item.receipt.sent_at if item.receipt else None
+                rank = (_ORDER[kind], instant(sent) if sent else "", item.flow.id)
+                found.append((rank, Owed(item.flow, kind)))
+    found.sort(key=lambda pair: pair[0])
+    return [each for _, each in found[:room]]
+
+
+def _due(kind: str, kinds: list[str], item: Reported, now: Time, rules: Rules) -> bool:
+    flow, _, receipt = item
+    if receipt is None:
+        return True
+    if receipt.parked is not None and not _unparked(receipt.parked, kind, flow, now):
+        return False
+    if kind != "status" or "waiting" in kinds or flow.status in TERMINAL:
+        return True
+    return receipt.sent_at is None or not 0 <= elapsed(receipt.sent_at, now) < rules.interval_s
+
+
+def _unparked(parked: Parked, kind: str, flow: Flow, now: Time) -> bool:
+    if kind == "final" and (parked.kind, parked.revision) != ("final", flow.revision):
+        return True
+    if kind == "waiting" and parked.kind == "status":
+        return True
+    return not 0 < elapsed(now, parked.next) <= DAY_S
+
+
+def allowance(budget: Budget | None, now: Time, rules: Rules) -> int | None:
+    """Return how many messages may be sent now; None where nothing bounds it."""
+    if budget is not None and budget.until and 0 < elapsed(now, budget.until) <= DAY_S:
+        return 0
+    if rules.per_hour is None:
+        return None
+    return max(0, rules.per_hour - counted(budget, now))
+
+
+def counted(budget: Budget | None, now: Time) -> int:
+    """Return how many messages were sent in the hour that runs."""
+    if budget is None or budget.hour is None or not 0 <= elapsed(budget.hour, now) < 3600:  # noqa: PLR2004  an hour
+        return 0
+    return budget.sent
+
+
+def back_off(tries: int, first_s: int = _FIRST_RETRY_S) -> int:
+    """Return after how many seconds to try again what failed `tries` times: a day at most."""
+    return min(first_s << min(tries - 1, 20), DAY_S)

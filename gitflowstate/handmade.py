@@ -6,7 +6,7 @@ is valid and whose revision rose is used; any other makes its flow unusable unti
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gitflowstate import documents, machine
 from gitflowstate.documents import FLOW_FOLDERS
@@ -22,13 +22,13 @@ def is_managed(commit: CommitInfo) -> bool:
     return decode_trailers(commit.message) is not None
 
 
-def base(repo: Repository, head: str) -> CommitInfo | None:
+def base(repo: Repository, head: str, governed: Sequence[str] = GOVERNED) -> CommitInfo | None:
     """Return the last commit that gfs made, at or before the head.
 
     In a shallow clone that was cut before one, the first commit, which is taken as given; None
     where the history has none.
     """
-    for commit in repo.lineage(head, GOVERNED):
+    for commit in repo.lineage(head, governed):
         if is_managed(commit) or commit.oid in repo.shallow:
             return commit
     return None

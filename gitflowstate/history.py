@@ -6,10 +6,12 @@ that parent; the first commit of a shallow clone is taken as given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from gitflowstate import codec, documents, handmade, machine
+from gitflowstate.cursors import cursor_ref
+from gitflowstate.definitions import FLOWS, Definition
 from gitflowstate.errors import Corrupt, GfsError, Invalid, NotFound
 from gitflowstate.git import CommitInfo, Repository
 from gitflowstate.kinds import MAX_DOCUMENT
@@ -26,10 +28,10 @@ class Step(NamedTuple):
     trailers: dict[str, str] | None
 
 
-def steps(repo: Repository, head: str) -> Iterator[Step]:
+def steps(repo: Repository, head: str, governed: Sequence[str] = GOVERNED) -> Iterator[Step]:
     """Yield the commits from the head back along first parents."""
     later: CommitInfo | None = None
-    for commit in repo.lineage(head, GOVERNED):
+    for commit in repo.lineage(head, governed):
         if later is not None:
             yield Step(later, commit, decode_trailers(later.message))
         later = commit
@@ -112,18 +114,19 @@ def verify(
     head: str,
     since: str | None = None,
     progress: Callable[[int], None] | None = None,
+    definition: Definition = FLOWS,
 ) -> Report:
-    """Replay every commit after `since` and compare each governed path with its blob.
+    """Replay every commit of a family after `since` and compare each governed path with its blob.
 
     Problems are collected, none is raised; `progress` is told the count of commits done.
     """
     report = Report(0, [], [], shallow=False)
     at = head
     try:
-        for step in steps(repo, head):
+        for step in steps(repo, head, definition.governed):
             if step.commit.oid == since:
                 break
-            report = _audited(repo, step, report)
+            report = _audited(repo, step, report, definition)
             at = step.parent.oid if step.parent else at
             if progress:
                 progress(report.commits)
@@ -132,40 +135,43 @@ def verify(
     return report
 
 
-def _audited(repo: Repository, step: Step, report: Report) -> Report:
+def _audited(
+    repo: Repository, step: Step, report: Report, definition: Definition = FLOWS
+) -> Report:
     """Return the report with one more commit in it."""
     report = report._replace(commits=report.commits + 1)
     if step.parent is None and step.commit.parents:
         return report._replace(shallow=True)  # taken as given
     try:
         if step.trailers is not None:
-            replay(repo, step)
-        elif _governed(repo, step):
+            replay(repo, step, definition)
+        elif _changed(repo, step, definition):
             report.unmanaged.append(step.commit.oid)
     except GfsError as error:
         report.problems.append({"commit": step.commit.oid, "problem": error.message})
     return report
 
 
-def _governed(repo: Repository, step: Step) -> dict[str, str | None]:
+def _changed(repo: Repository, step: Step, definition: Definition) -> dict[str, str | None]:
     before = step.parent.tree if step.parent else None
     return {
         path: new.oid if new else None
-        for path, _, new in repo.diff(before, step.commit.tree, GOVERNED)
+        for path, _, new in repo.diff(before, step.commit.tree, definition.governed)
     }
 
 
-def replay(repo: Repository, step: Step) -> Record:
+def replay(repo: Repository, step: Step, definition: Definition = FLOWS) -> Record:
     """Apply a commit's op to its parent and compare the outcome with its tree: the law.
 
     Raises Corrupt where they differ, Invalid where the op cannot be read.
     """
-    changed = _governed(repo, step)
+    changed = _changed(repo, step, definition)
     record = _record(repo, step, changed)
-    before = documents.load(
-        repo, step.parent.tree if step.parent else None, machine.reads(record.op)
-    )
-    after = machine.apply(record.op, before)
+    _check_family(record, definition)
+    load = documents.salvage if definition.expendable else documents.load
+    tree = step.parent.tree if step.parent else None
+    before = load(repo, tree, definition.reads(record.op), definition.classes)
+    after = definition.apply(record.op, before)
     values = {path: value for path, value in after.items() if value is not before.get(path)}
     if values.keys() != changed.keys():
         odd = sorted(values.keys() ^ changed.keys())
@@ -186,6 +192,13 @@ def _record(repo: Repository, step: Step, changed: dict[str, str | None]) -> Rec
     if record.rules > RULES:
         raise Invalid(f"written under rule set {record.rules}; this gfs knows {RULES}")
     return record
+
+
+def _check_family(record: Record, definition: Definition) -> None:
+    """Refuse an operation that belongs on another ref."""
+    right = record.channel is None or definition.ref == cursor_ref(record.channel)
+    if not (isinstance(record.op, definition.ops) and right):
+        raise Invalid(f"{record.op.TAG} is no operation on {definition.ref}")
 
 
 def _compare(repo: Repository, path: str, value: Value | None, oid: str | None) -> None:

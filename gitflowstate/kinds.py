@@ -22,6 +22,7 @@ Words = str
 Reason = str
 Time = str
 Sha256 = str
+Commit = str
 Revision = int
 Count = int
 Int = int
@@ -33,6 +34,7 @@ Outcome = Literal["completed", "errored", "cancelled", "timed_out", "lost", "unc
 OnInterrupt = Literal["rerun", "hold"]
 Proof = Literal["lock", "time"]
 Decision = Literal["retry", "done", "fail", "leave"]
+NoticeKind = Literal["status", "waiting", "final"]
 
 TERMINAL = ("done", "failed")
 MAX_INT = 2**53 - 1  # the integers every JSON reader keeps exact
@@ -135,6 +137,7 @@ KINDS: dict[str, Kind] = {
         f"^{_DATE}T(?:[01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(?:\\.\\d{{6}})?Z{END}",
     ),
     "Sha256": _text("64 hexadecimal digits", f"^[0-9a-f]{{64}}{END}"),
+    "Commit": _text("40 hexadecimal digits", f"^[0-9a-f]{{40}}{END}"),
     "Revision": Kind(int, "an integer from 1 to 2^53-1", least=1),
     "Count": Kind(int, "an integer from 0 to 2^53-1", least=0),
     "Int": Kind(int, "an integer within 2^53-1 of zero"),
@@ -145,6 +148,7 @@ KINDS: dict[str, Kind] = {
     "OnInterrupt": _words("rerun", "hold"),
     "Proof": _words("lock", "time"),
     "Decision": _words("retry", "done", "fail", "leave"),
+    "NoticeKind": _words("status", "waiting", "final"),
 }
 # `\d` and `\s` mean more in Python than in ECMA 262: only ASCII digits may make a time.
 KINDS["Time"].pattern = (KINDS["Time"].pattern or "").replace(r"\d", "[0-9]")

@@ -19,13 +19,13 @@ from gitflowstate.kinds import MAX_DEPTH, MAX_GROWN, check
 from gitflowstate.model import Flow, Value
 from gitflowstate.ops import FlowOp, Op
 from gitflowstate.rules import normalised
-from gitflowstate.union import BY_TAG
+from gitflowstate.union import class_of
 
 RULES = 1  # the rule set this version writes: the tables of `machine` and the bytes of `codec`
 MAX_INLINE = 4096
 MAX_LINE = 16 * MAX_GROWN  # what an addition of 1 MiB comes to, once every character is an escape
 _ABOUT = {"Flow", "Revision", "Status"}  # all of them where a flow changes, else none
-TRAILERS = ("Flow", "Revision", "Status", "Actor", "Gfs-Rules", "Gfs-Op")
+TRAILERS = ("Flow", "Revision", "Status", "Channel", "Actor", "Gfs-Rules", "Gfs-Op")
 
 
 class Record(NamedTuple):
@@ -35,6 +35,7 @@ class Record(NamedTuple):
     flow: str | None
     revision: int | None
     status: str | None
+    channel: str | None
     rules: int
 
 
@@ -47,7 +48,8 @@ def encode_message(op: Op, flow: Flow | None) -> bytes:
     The subject is at most 72 columns; the full text follows where it was cut.
     """
     text = op.headline(flow)
-    start = f"{flow.id} r{flow.revision} {op.TAG}" if flow else op.TAG
+    about = f"{flow.id} r{flow.revision}" if flow else channel_of(op)
+    start = f"{about} {op.TAG}" if about else op.TAG
     subject = prose.subject(start, text)
     cut = text and subject != f"{start}: {prose.inert(text)}"
     blocks = [subject, prose.body(_shown(text)) if cut else "", _body(op, text)]
@@ -67,7 +69,11 @@ def _shown(text: str) -> str:
 
 
 def _trailers(op: Op, flow: Flow | None) -> str:
-    about = {"Flow": flow.id, "Revision": flow.revision, "Status": flow.status} if flow else {}
+    about: dict[str, str | int] = {}
+    if flow is not None:
+        about = {"Flow": flow.id, "Revision": flow.revision, "Status": flow.status}
+    elif channel := channel_of(op):
+        about = {"Channel": channel}
     rest = {"Actor": prose.inert(op.by), "Gfs-Rules": RULES, "Gfs-Op": encode_op(op)}
     return "\n".join(f"{name}: {value}" for name, value in (about | rest).items())
 
@@ -150,7 +156,7 @@ def decode_op(line: str, files: Mapping[str, Any]) -> Op:
     # An op is one level more than the document that it may hold.
     raw = load(line.encode(), MAX_LINE, MAX_DEPTH + 1)
     tag = raw.pop("op", None) if isinstance(raw, dict) else None
-    cls = BY_TAG.get(tag) if isinstance(tag, str) else None
+    cls = class_of(tag) if isinstance(tag, str) else None
     if cls is None:
         raise Invalid(f"no operation is called {str(tag)[:40]!r}")
     known = fields(cls)
@@ -187,6 +193,8 @@ def decode_trailers(message: bytes) -> dict[str, str] | None:
 
 def _is_whole(found: Mapping[str, str]) -> bool:
     about = _ABOUT & found.keys()
+    if about and "Channel" in found:
+        return False  # a commit is about one thing
     return (
         {"Actor", "Gfs-Rules", "Gfs-Op"} <= found.keys()
         and re.fullmatch("[0-9]{1,9}", found["Gfs-Rules"]) is not None
@@ -209,9 +217,11 @@ def decode_message(message: bytes, files: Mapping[str, Any]) -> Record | None:
         trailers.get("Flow"),
         int(trailers["Revision"]) if "Revision" in trailers else None,
         trailers.get("Status"),
+        trailers.get("Channel"),
         int(trailers["Gfs-Rules"]),
     )
-    if trailers["Actor"] != prose.inert(op.by) or record.flow != getattr(op, "flow", None):
+    stated = (trailers["Actor"], record.flow, record.channel)
+    if stated != (prose.inert(op.by), flow_of(op), channel_of(op)):
         raise Invalid("the trailers do not agree with the operation")
     return record
 
@@ -219,3 +229,9 @@ def decode_message(message: bytes, files: Mapping[str, Any]) -> Record | None:
 def flow_of(op: Op) -> str | None:
     """Return the id of the flow that an op changes, if it changes one."""
     return op.flow if isinstance(op, FlowOp) else None
+
+
+def channel_of(op: Op) -> str | None:
+    """Return the name of the channel whose cursor an op changes, if it changes one."""
+    channel: str | None = getattr(op, "channel", None)
+    return channel

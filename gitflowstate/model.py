@@ -238,18 +238,19 @@ class Format(Value):
     format: Revision
 
 
-def _shard(name: str) -> str:
+def shard(name: str) -> str:
+    """Return the folder that a document named so is kept in: 256 of them keep a commit cheap."""
     return sha256(name.encode()).hexdigest()[:2]
 
 
 def flow_path(flow: str) -> str:
     """Return where a live flow is kept."""
-    return f"flows/{_shard(flow)}/{flow}.json"
+    return f"flows/{shard(flow)}/{flow}.json"
 
 
 def archive_path(flow: str) -> str:
     """Return where a terminal flow is kept."""
-    return f"archive/{_shard(flow)}/{flow}.json"
+    return f"archive/{shard(flow)}/{flow}.json"
 
 
 def key_path(digest: str) -> str:
@@ -259,23 +260,23 @@ def key_path(digest: str) -> str:
 
 def plan_path(flow: str, number: int) -> str:
     """Return where a version of a flow's plan is kept."""
-    return f"plans/{_shard(flow)}/{flow}.{number}.json"
+    return f"plans/{shard(flow)}/{flow}.{number}.json"
 
 
 FORMAT_PATH = "gitflowstate.json"
 UNUSABLE_PATH = "unusable.json"
 
 
-def class_at(path: str) -> type[Value]:
-    """Return the class of the document kept at a governed path."""
-    if path in _FILES:
-        return _FILES[path]
-    return _FOLDERS[path.split("/", 1)[0]]
-
-
-_FILES: dict[str, type[Value]] = {FORMAT_PATH: Format, UNUSABLE_PATH: Unusable}
-_FOLDERS: dict[str, type[Value]] = {"flows": Flow, "archive": Flow, "keys": Receipt, "plans": Plan}
-GOVERNED = (*_FOLDERS, "processes", *_FILES)
+# top-level name in the tree of main -> the class of what is kept there
+CLASSES: dict[str, type[Value]] = {
+    "flows": Flow,
+    "archive": Flow,
+    "keys": Receipt,
+    "plans": Plan,
+    FORMAT_PATH: Format,
+    UNUSABLE_PATH: Unusable,
+}
+GOVERNED = (*CLASSES, "processes")
 
 
 def live(flow: Flow) -> bool:

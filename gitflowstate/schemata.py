@@ -15,6 +15,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema as cs
 
 from gitflowstate import boundary, ops
+from gitflowstate.cursors import Acknowledged, Cursor, Delivery
 from gitflowstate.kinds import KINDS
 from gitflowstate.model import Flow, Receipt, Value
 
@@ -28,7 +29,14 @@ _LARGE = {
     "title": "Large",
     "description": "Stands for a value of more than 4 KiB, which is in the tree of the commit.",
 }
-_DOCUMENTS: dict[str, type[Value]] = {"flow": Flow, "op": ops.Op, "key": Receipt}
+_DOCUMENTS: dict[str, type[Value]] = {
+    "flow": Flow,
+    "op": ops.Op,
+    "key": Receipt,
+    "cursor": Cursor,
+    "receipt": Delivery,
+    "acknowledged": Acknowledged,
+}
 NAMES = (*_DOCUMENTS, "envelope")
 
 

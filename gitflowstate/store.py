@@ -7,58 +7,37 @@ merged. An op that changes nothing makes no commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
 
-from gitflowstate import codec, documents, handmade, machine, secrets
+from gitflowstate import codec, documents, handmade, machine
+from gitflowstate.definitions import FLOWS, MAIN, Definition
 from gitflowstate.documents import Broken
-from gitflowstate.errors import Corrupt, NotFound, Rejected, Unavailable
+from gitflowstate.errors import Corrupt, NotFound, Unavailable
 from gitflowstate.git import CommitInfo, Oid, Repository, Staged
 from gitflowstate.kinds import KINDS
-from gitflowstate.locks import repository_lock
 from gitflowstate.machine import State
-from gitflowstate.message import RULES, decode_trailers, encode_message
-from gitflowstate.model import Flow, Receipt, seconds
-from gitflowstate.ops import FlowOp, Init, Op
+from gitflowstate.model import Flow, Value
+from gitflowstate.ops import Op
+from gitflowstate.outcomes import Base, Outcome, check_rules, check_type, staged
 
-MAIN = "refs/heads/main"
+__all__ = ["ATTEMPTS", "MAIN", "Definition", "Outcome", "Published", "Refs", "Store"]
+
 ATTEMPTS = 1000  # lost races, each of which somebody else won
 
 # Told of every commit while the lock is held: old head, new head, the bytes that changed.
 Published = Callable[[str, str, Mapping[str, bytes | None]], None]
 
 
-class Definition(NamedTuple):
-    """One family of documents on one ref: what an op reads and does, and which may come first."""
+class Refs(Protocol):
+    """Where a ref is read and moved: the repository itself, or its origin."""
 
-    ref: str
-    reads: Callable[[Op], tuple[str, ...]]
-    apply: Callable[[Op, State], State]
-    first: tuple[type[Op], ...] = (Op,)
+    def ref(self, name: str) -> Oid | None:
+        """Return the commit that a ref names, which can be read; None where there is none."""
 
-
-FLOWS = Definition(MAIN, machine.reads, machine.apply, (Init,))
-
-
-class Outcome(NamedTuple):
-    """What became of an op: the commit it made, if any, and the documents before and after."""
-
-    op: Op
-    commit: str | None
-    before: State
-    after: State
-    message: bytes = b""
-    changes: Mapping[str, bytes | None] = {}
-
-    @property
-    def flow(self) -> Flow | None:
-        """Return the flow of the op as it is afterwards."""
-        return machine.find(self.op.flow, self.after) if isinstance(self.op, FlowOp) else None
-
-    @property
-    def receipt(self) -> Receipt | None:
-        """Return the receipt of the op's key where this very request was carried out before."""
-        return machine.answered(self.op, self.before)
+    def publish(self, ref: str, old: Oid | None, staged: Staged, log: str) -> bool:
+        """Store the staged objects and move the ref; False if the race was lost."""
 
 
 class Store:
@@ -72,8 +51,10 @@ class Store:
         ref: str | None = None,
         timeout: float = 10.0,
         published: Published | None = None,
+        refs: Refs | None = None,
     ) -> None:
         self.repo = repo
+        self.refs = refs or repo
         self.definition = definition
         self.ref = ref or definition.ref
         self.timeout = timeout
@@ -83,7 +64,7 @@ class Store:
 
     def head(self) -> CommitInfo:
         """Return the head. Raises NotFound where the ref does not exist, Corrupt where it lies."""
-        return self._commit_at(self.repo.ref(self.ref))
+        return self._commit_at(self.refs.ref(self.ref))
 
     def _commit_at(self, oid: Oid | None) -> CommitInfo:
         if oid is None:
@@ -93,11 +74,15 @@ class Store:
             )
         return self.repo.commit(oid)
 
+    def document(self, path: str) -> Value | None:
+        """Return the document at a path of the head, or None. Raises NotFound or Corrupt."""
+        return documents.read(self.repo, self.head().tree, path, self.definition.classes)
+
     def managed(self, head: CommitInfo) -> CommitInfo:
         """Return the last commit that gfs made. Raises Corrupt where the history has none."""
         if handmade.is_managed(head):
             return head
-        found = handmade.base(self.repo, head.oid)
+        found = handmade.base(self.repo, head.oid, self.definition.governed)
         if found is None:
             raise Corrupt(
                 f"no commit behind {self.ref} was made by gfs", hint="gfs where, to see which it is"
@@ -175,12 +160,20 @@ class Store:
         commit is in place but may not survive a power cut.
         """
         op = self._checked(op)
-        with repository_lock(self.repo.gitdir, self.timeout):
+        with self._alone():
             for _ in range(ATTEMPTS):
                 outcome, staged = self._prepare(op)
                 if staged is None or self._publish(outcome, staged):
                     return outcome
         raise self._restless()
+
+    def _alone(self) -> AbstractContextManager[object]:
+        """Return the lock of the repository; of an origin there is none, and its swap decides."""
+        if self.refs is not self.repo:
+            return nullcontext()
+        from gitflowstate.locks import repository_lock  # noqa: PLC0415  start-up: readers lock nothing
+
+        return repository_lock(self.repo.gitdir, self.timeout)
 
     def _restless(self) -> Unavailable:
         return Unavailable(f"{self.ref} moved {ATTEMPTS} times meanwhile", hint="run it again")
@@ -192,40 +185,69 @@ class Store:
     def _checked(self, op: Op) -> Op:
         op = codec.checked(op)
         if op.allow_secret is None:
+            from gitflowstate import secrets  # noqa: PLC0415  start-up: readers have none to refuse
+
             secrets.check(codec.texts(op))
         return op
 
     def _prepare(self, op: Op, *, publishing: bool = True) -> tuple[Outcome, Staged | None]:
-        head, observed = self._start(op, publishing=publishing)
-        tree = head.tree if head else None
-        before = {**documents.load(self.repo, tree, self.definition.reads(op)), **observed}
+        base = self._start(op, publishing=publishing)
+        try:
+            return self._built(op, base)
+        except Corrupt:
+            if not self.definition.expendable or base.head is None:
+                raise
+            return self._built(op, base._replace(head=None))
+
+    def _built(self, op: Op, base: Base) -> tuple[Outcome, Staged | None]:
+        before = {**self._load(base.head, self.definition.reads(op)), **base.observed}
         after = self.definition.apply(op, before)
         if after is before:
             return Outcome(op, None, before, after), None
-        if head is not None:
-            self._check_type(op, head.tree, before, after)
-        return self._stage(op, head, before, after)
+        if base.head is not None:
+            check_type(self.repo, op, base.head.tree, before, after)
+        outcome, objects = staged(self.repo, op, base.head, before, after)
+        return outcome._replace(old=base.old), objects
 
-    def _start(self, op: Op, *, publishing: bool) -> tuple[CommitInfo | None, State]:
+    def _load(self, head: CommitInfo | None, paths: Iterable[str]) -> State:
+        known = self.definition
+        load = documents.salvage if known.expendable else documents.load
+        return load(self.repo, head.tree if head else None, paths, known.classes)
+
+    def _start(self, op: Op, *, publishing: bool) -> Base:
         """Return the head to build on, and what an unpublished `observe` would have changed.
 
         What edits by hand did is recorded before the op, and is judged again on the head which
         that leaves, whoever won the race.
         """
         for _ in range(ATTEMPTS):
-            oid = self.repo.ref(self.ref)
-            if oid is None and isinstance(op, self.definition.first):
-                return None, {}
-            head = self._commit_at(oid)
+            oid = self.refs.ref(self.ref)
+            head = self._base(oid, op)
+            if head is None or not self.definition.judged:
+                return Base(oid, head, {})
             managed = self.managed(head)
-            _check_rules(managed)
+            check_rules(managed)
             if managed.oid == head.oid:
-                return head, {}
+                return Base(oid, head, {})
             observed = self._observed(op, managed, head)
             if observed is None or not publishing:
-                return head, observed[0].after if observed else {}
+                return Base(oid, head, observed[0].after if observed else {})
             self._publish(*observed)
         raise self._restless()
+
+    def _base(self, oid: Oid | None, op: Op) -> CommitInfo | None:
+        """Return the commit to build on, None where an op is the first."""
+        if oid is None and isinstance(op, self.definition.first):
+            return None
+        try:
+            head = self._commit_at(oid)
+        except Corrupt:
+            if self.definition.expendable:
+                return None
+            raise
+        if not self.definition.judged:
+            check_rules(head)
+        return head
 
     def _observed(
         self, op: Op, managed: CommitInfo, head: CommitInfo
@@ -235,58 +257,19 @@ class Store:
         observation = handmade.observe(self.repo, managed, head, op.at)
         if observation is None:
             return None
-        before = documents.load(self.repo, head.tree, self.definition.reads(observation))
+        before = self._load(head, self.definition.reads(observation))
         after = self.definition.apply(observation, before)
-        return None if after is before else self._stage(observation, head, before, after)
-
-    def _check_type(self, op: Op, tree: str, before: State, after: State) -> None:
-        """Refuse data that the user's own schema for its type does not accept. Raises Invalid."""
-        flow = machine.find(op.flow, after) if isinstance(op, FlowOp) else None
-        old = machine.find(op.flow, before) if isinstance(op, FlowOp) else None
-        if flow is None or flow.type is None or flow.data is None:
-            return
-        if old is not None and (old.type, old.data) == (flow.type, flow.data):
-            return
-        schema = documents.blob_at(self.repo, tree, f"types/{flow.type}.schema.json")
-        if schema is not None:
-            from gitflowstate import usertypes  # noqa: PLC0415  jsonschema is slow to import
-
-            usertypes.check_data(schema, flow.data, flow.type)
-
-    def _stage(
-        self, op: Op, head: CommitInfo | None, before: State, after: State
-    ) -> tuple[Outcome, Staged]:
-        changes = {
-            path: None if value is None else codec.encode(value)
-            for path, value in after.items()
-            if value is not before.get(path)
-        }
-        flow = machine.find(op.flow, after) if isinstance(op, FlowOp) else None
-        message = encode_message(op, flow)
-        staged = self.repo.commit_object(
-            self.repo.stage(head.tree if head else None, changes),
-            [head.oid] if head else [],
-            message,
-            op.by,
-            seconds(op.at),
-        )
-        return Outcome(op, staged.commit, before, after, message, changes), staged
+        return None if after is before else staged(self.repo, observation, head, before, after)
 
     def _publish(self, outcome: Outcome, staged: Staged) -> bool:
-        old = staged.parents[0] if staged.parents else None
+        old = outcome.old
         subject = outcome.message.split(b"\n", 1)[0].decode()
-        if not self.repo.publish(self.ref, old, staged, subject):
+        if not self.refs.publish(self.ref, old, staged, subject):
             return False
+        for path in outcome.changes:
+            value, entry = outcome.after[path], self.repo.lookup(staged.tree, path)
+            if value is not None and entry is not None:
+                documents.remember(path, entry.oid, value)
         if self.published and old and outcome.commit:
             self.published(old, outcome.commit, outcome.changes)
         return True
-
-
-def _check_rules(managed: CommitInfo) -> None:
-    trailers = decode_trailers(managed.message) or {}
-    number = int(trailers.get("Gfs-Rules", RULES))
-    if number > RULES:
-        raise Rejected(
-            f"the head was written under rule set {number}; this gfs knows {RULES}",
-            hint="upgrade gitflowstate; reading works meanwhile",
-        )

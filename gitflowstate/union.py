@@ -66,3 +66,12 @@ UNION: tuple[type[Op], ...] = (
     Recover,
 )
 BY_TAG: dict[str, type[Op]] = {op.TAG: op for op in UNION}
+
+
+def class_of(tag: str) -> type[Op] | None:
+    """Return the operation that a tag names, on main or on a cursor; None where none does."""
+    if tag in BY_TAG:
+        return BY_TAG[tag]
+    from gitflowstate import watchops  # noqa: PLC0415  start-up: a cursor is hardly ever read
+
+    return watchops.BY_TAG.get(tag)

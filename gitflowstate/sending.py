@@ -1,0 +1,143 @@
+"""One message to its channel: edit the known one, else find it by its marker, else post it.
+
+Rules: a message that may be there already is looked for now and again at least 30 s later, and is
+sent once more only after both looks showed none (hazards, GitHub notification protocol). An edit
+may be repeated freely. Of several messages the oldest is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from gitflowstate.codec import digest
+from gitflowstate.cursors import Delivery, Intent
+from gitflowstate.delivery import Gone, Unknown
+from gitflowstate.due import elapsed
+from gitflowstate.kinds import Time
+from gitflowstate.model import instant
+from gitflowstate.ports import Channel, Found, Notice
+
+AGAIN_S = 30  # between two looks for a message that may be there
+_MARGIN = timedelta(days=1)  # for clocks: how much further back to look than seems needed
+_FIRST = "0001-01-01T00:00:00Z"
+SUPERSEDED = "*Superseded: another message on this page is about the same flow.*"
+
+
+class Sent(NamedTuple):
+    """The message is there; `replaced` tells that one which people removed was made again."""
+
+    message: str
+    replaced: bool = False
+
+
+class Muted(NamedTuple):
+    """People removed the status message twice; it is not made again."""
+
+
+class Sought(NamedTuple):
+    """The message may be there; it was looked for in vain at a time, if the channel can search."""
+
+    at: Time | None
+
+
+class Sender:
+    """What brings notices to one channel; `warn` is told what a person may want to know."""
+
+    def __init__(
+        self, channel: Channel, now: Callable[[], Time], warn: Callable[[str], None]
+    ) -> None:
+        self.channel = channel
+        self.can = channel.capabilities
+        self.now = now
+        self.warn = warn
+
+    def put(
+        self, notice: Notice, told: Delivery | None, begun: Intent | None, born: Time | None
+    ) -> Sent | Muted | Sought:
+        """Bring a notice to the channel; `begun` is the intent of a try whose outcome is unknown.
+
+        `born` bounds how far back a message of the flow can be. Raises the errors of `delivery`.
+        """
+        replaced = False
+        if notice.kind == "status" and told is not None and told.message and self.can.edits:
+            try:
+                return Sent(self.channel.edit(told.message, notice))
+            except Gone:
+                if told.gone:
+                    return Muted()
+                replaced = True
+        known = self._adopted(notice, begun, self._since(begun, born))
+        if known is not None:
+            return Sent(known, replaced)
+        if begun is not None and self.can.searches and not self._sought_twice(begun):
+            return Sought(begun.sought or self.now())
+        return self._posted(notice, replaced=replaced)
+
+    def _posted(self, notice: Notice, *, replaced: bool) -> Sent | Sought:
+        try:
+            return Sent(self.channel.post(notice), replaced)
+        except Unknown:
+            if not self.can.searches:
+                return Sought(None)
+            known = self._adopted(notice, None, self._since(None, self.now()))
+            return Sought(self.now()) if known is None else Sent(known, replaced)
+
+    def _sought_twice(self, begun: Intent) -> bool:
+        if begun.sought is None:
+            return False
+        between = elapsed(begun.sought, self.now())
+        return between >= AGAIN_S or between < 0  # the clock was set back: it is long ago
+
+    def _since(self, begun: Intent | None, born: Time | None) -> Time | None:
+        """Return from when on to look: long before the message can have been made."""
+        start = begun.at if begun else born
+        if start is None:
+            return None
+        start = min(start, self.now(), key=instant)
+        try:
+            moment = datetime.fromisoformat(start) - _MARGIN
+        except OverflowError:
+            return _FIRST
+        return f"{moment.year:04}-{moment:%m-%dT%H:%M:%SZ}"
+
+    # ── what is there ───────────────────────────────────────────────────────────────────────────
+
+    def _adopted(self, notice: Notice, begun: Intent | None, since: Time | None) -> str | None:
+        """Return the message that is there already, brought to what the notice says."""
+        found = self._found(notice, begun, since)
+        if not found:
+            return None
+        kept = found[0]
+        if self._differs(kept, notice) and self.can.edits:
+            kept = kept._replace(id=self.channel.edit(kept.id, notice))
+        if self.can.edits:
+            self._supersede(found[1:], notice)
+        return kept.id
+
+    def _found(self, notice: Notice, begun: Intent | None, since: Time | None) -> list[Found]:
+        if not self.can.searches:
+            return []
+        revisions = {notice.revision} | ({begun.revision} if begun else set())
+        return [
+            each
+            for each in self.channel.find(notice, since)
+            if each.kind == notice.kind and (notice.kind == "status" or each.revision in revisions)
+        ]
+
+    def _differs(self, kept: Found, notice: Notice) -> bool:
+        if kept.revision != notice.revision:
+            return kept.revision < notice.revision  # never back
+        if kept.digest and kept.digest != digest(notice.text.encode()):
+            self.warn(f"{notice.flow}: its {notice.kind} message was edited by hand; rewritten")
+            return True
+        return False
+
+    def _supersede(self, others: list[Found], notice: Notice) -> None:
+        """Say in the newer of several messages that they count for nothing; the marker goes."""
+        for other in others:
+            try:
+                self.channel.edit(other.id, notice._replace(text=SUPERSEDED))
+            except Gone:
+                continue
