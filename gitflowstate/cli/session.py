@@ -43,6 +43,7 @@ class Session:
         self._as = as_
         self._store: Store | None = None
         self._writing = False
+        self._published = False
         self._location: config.Location | None = None
 
     def __enter__(self) -> Self:
@@ -55,9 +56,23 @@ class Session:
         tb: TracebackType | None,
     ) -> None:
         if self._store is not None:
+            if error is None and self._writing and not self._published:
+                self._catch_up(self._store)
             for warning in self._store.repo.warnings:
                 output.warn(warning)
             self._store.repo.close()
+
+    def _catch_up(self, store: Store) -> None:
+        """Let the view show what a command that was killed had committed (hazard A3)."""
+        from gitflowstate.locks import repository_lock
+        from gitflowstate.view import View
+
+        place = self.location
+        view, head = View(place.folder, place.gitdir), store.repo.ref(place.ref)
+        if place.view and head is not None and view.head() != head:
+            with repository_lock(store.repo.gitdir, store.timeout):
+                head = store.head().oid
+                store.repo.warnings.extend(view.refresh(store.repo, None, head, {}))
 
     @property
     def actor(self) -> str:
@@ -99,6 +114,7 @@ class Session:
         def published(old: str, new: str, changes: Any) -> None:  # noqa: ANN401  a mapping of bytes
             from gitflowstate.view import View
 
+            self._published = True
             view = View(place.folder, place.gitdir)
             repo.warnings.extend(view.refresh(repo, old, new, changes))
 
