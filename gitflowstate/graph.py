@@ -28,17 +28,12 @@ class Blocker(NamedTuple):
     task: str | None = None
 
 
-def natural(name: str) -> tuple[Any, ...]:
-    """Return a key that sorts numbers within ids by value, and before anything else."""
-    parts = _DIGITS.split(name)  # text and numbers in turn, text first, perhaps ""
-    if len(parts) == 3:  # noqa: PLR2004  as nearly every id: text, one number, text
-        return parts[0], int(parts[1]), parts[2]
-    return tuple(int(part) if at % 2 else part for at, part in enumerate(parts))
-
-
 def rank(task: Task) -> tuple[Any, ...]:
-    """Return the key by which ready tasks are taken."""
-    return (-task.priority, *natural(task.id))
+    """Return the key by which ready tasks are taken; it sorts numbers within ids by value."""
+    parts = _DIGITS.split(task.id)  # text and numbers in turn, text first, perhaps ""
+    if len(parts) == 3:  # noqa: PLR2004  as in nearly every id: text, one number, text
+        return -task.priority, parts[0], int(parts[1]), parts[2]
+    return (-task.priority, *(int(part) if at % 2 else part for at, part in enumerate(parts)))
 
 
 def check(edges: Mapping[str, Sequence[str]], field: str = "children") -> None:
