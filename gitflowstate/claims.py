@@ -24,7 +24,7 @@ def claim(op: taskops.TaskClaim, flow: Flow, task: Task) -> Task:
     """Give the worker a task that is free, or whose claim is over."""
     if task.process is not None:
         raise served(task)
-    if task.claim is not None and not is_over(task.claim, op.at, op.skew_s):
+    if task.claim is not None and not may_end(task.claim, op.worker, op.at, op.skew_s):
         raise held(op.flow, task, task.claim)
     found = [b.text for b in graph.blockers(flow, task, op.at) if b.kind != "claim"]
     if found:
@@ -43,7 +43,7 @@ def claimable(op: taskops.TaskClaim, flow: Flow) -> Iterator[Task]:
     done = graph.completed(flow)
     due = [task for task in flow.children if graph.is_due(task, done, op.at)]
     for task in sorted(due, key=graph.rank):
-        if task.claim is None or is_over(task.claim, op.at, op.skew_s):
+        if task.claim is None or may_end(task.claim, op.worker, op.at, op.skew_s):
             yield task
 
 
@@ -55,6 +55,14 @@ def claimed(op: taskops.TaskClaim, flow: Flow, task: Task) -> Task:
     # The token only grows, over a new plan as well: the revision at which the claim is made.
     right = Claim(worker=op.worker, by=op.by, attempt=flow.revision + 1, until=op.until)
     return free.replace(claim=right)
+
+
+def may_end(claim: Claim, worker: str, at: Time, skew_s: int) -> bool:
+    """Tell whether a worker may take over a claim: its time has passed, and it is not its own.
+
+    A worker that asks lives, so it never takes a task from itself to run it twice.
+    """
+    return claim.worker != worker and is_over(claim, at, skew_s)
 
 
 def is_over(claim: Claim, at: Time, skew_s: int) -> bool:

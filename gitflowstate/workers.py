@@ -1,7 +1,8 @@
 """Proof of life on this machine: the lock that a worker holds for as long as it runs.
 
-Rules: a lock file that exists and can be locked, or that names another boot, proves its worker
-dead; one that does not exist proves nothing (architecture, section 3, Claims).
+Rules: a lock file that can be locked, or that names an earlier boot of this host, proves its worker
+dead. One that is not there, or that another host wrote, proves nothing (architecture, section 3,
+Claims; C-12). The identity inside is for people and for that comparison, and never leaves here.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import socket
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -17,27 +19,45 @@ from typing import Self
 FOLDER = "gfs/workers"
 
 
-def boot_id() -> str:
-    """Return the id of this boot, or nothing where the system has none."""
+def identity() -> dict[str, object]:
+    """Return what tells this process from any other: host, boot, pid and its start."""
+    return {
+        "host": socket.gethostname(),
+        "boot_id": _first_line("/proc/sys/kernel/random/boot_id"),
+        "pid": os.getpid(),
+        "started": _started(),
+    }
+
+
+def _first_line(path: str) -> str:
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return Path(path).read_text(encoding="ascii").strip()
     except OSError:
-        return ""
+        return ""  # not on this system
+
+
+def _started() -> str:
+    """Return when this process began, in clock ticks since the boot."""
+    # The name of the command stands in parentheses, and may hold anything.
+    return "".join(_first_line("/proc/self/stat").rpartition(")")[2].split()[19:20])
 
 
 class WorkerLock:
-    """Hold a worker's lock: `with WorkerLock(gitdir, worker):`; the kernel frees it at death."""
+    """Hold a worker's lock: `with WorkerLock(gitdir, worker):`; the kernel frees it at death.
+
+    The file goes with it, unless `keep` is set: then the claims left behind can be expired at once.
+    """
 
     def __init__(self, gitdir: Path, worker: str) -> None:
         self.path = gitdir / FOLDER / f"{worker}.lock"
+        self.keep = False
         self._file = -1
 
     def __enter__(self) -> Self:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        identity = {"pid": os.getpid(), "boot_id": boot_id()}
-        os.pwrite(self._file, json.dumps(identity).encode(), 0)
+        os.pwrite(self._file, json.dumps(identity()).encode(), 0)
         return self
 
     def __exit__(
@@ -46,8 +66,9 @@ class WorkerLock:
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        with suppress(OSError):
-            self.path.unlink()
+        if not self.keep:
+            with suppress(OSError):
+                self.path.unlink()
         os.close(self._file)
 
 
@@ -67,13 +88,19 @@ class Workers:
         except OSError:
             return False
         try:
-            if _boot_in(file) not in ("", boot_id()):
-                return True
+            return self._is_dead(file)
+        finally:
+            os.close(file)
+
+    @staticmethod
+    def _is_dead(file: int) -> bool:
+        told, own = _identity_in(file), identity()
+        if told.get("boot_id", own["boot_id"]) != own["boot_id"]:
+            return bool(told.get("host") == own["host"])
+        try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return False
-        finally:
-            os.close(file)
         return True
 
     def forget(self, worker: str) -> None:
@@ -82,8 +109,10 @@ class Workers:
             (self.folder / f"{worker}.lock").unlink()
 
 
-def _boot_in(file: int) -> str:
+def _identity_in(file: int) -> dict[str, object]:
+    """Return the identity in a lock file; nothing where it was not written, or is no identity."""
     try:
-        return str(json.loads(os.pread(file, 4096, 0)).get("boot_id", ""))
-    except (ValueError, AttributeError):
-        return ""
+        found = json.loads(os.pread(file, 4096, 0))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -208,6 +208,18 @@ def test_a_claim_ends_by_time_with_the_skew_of_clocks(at, skew, over):
                 settled(wanted, task(claim=HELD))
 
 
+@pytest.mark.req("X-40")
+def test_a_worker_never_takes_over_its_own_claim():
+    """It lives, since it asks; taken once more, the task would run twice at once."""
+    own = {"at": "2026-09-07T00:00:00Z", "worker": HELD.worker}
+    with pytest.raises(Stale):
+        settled(op("task claim", **own), task(claim=HELD))
+    with pytest.raises(Blocked):
+        settled(op("task claim", **own, task=None), task(claim=HELD))
+    left = after(op("task claim", **own, task=None), on(task(claim=HELD), task("t2")))
+    assert [each.claim.attempt for each in left.children] == [3, 4]
+
+
 def test_a_lease_that_ends_with_the_calendar_never_overflows():
     forever = HELD.replace(until="9999-12-31T23:59:59Z")
     with pytest.raises(Stale):
@@ -223,7 +235,10 @@ def test_the_death_of_its_worker_ends_a_claim_before_its_time():
 @pytest.mark.req("C-04", "C-17", "R-TS-16", "R-TF-35")
 def test_an_interrupted_task_on_hold_waits_for_a_person_and_is_not_claimed():
     held = task(claim=HELD, on_interrupt="hold")
-    for wanted in (op("task expire", proof="lock"), op("task claim", at=OVER, by="bob")):
+    for wanted in (
+        op("task expire", proof="lock"),
+        op("task claim", at=OVER, by="bob", worker="v.87654321"),
+    ):
         left = settled(wanted, held)
         assert (left.status, left.claim, left.interruptions) == ("waiting", None, 1)
         assert (left.waiting.on, left.waiting.since) == ("human", wanted.at)
@@ -236,7 +251,7 @@ def test_the_tenth_interruption_leads_to_waiting():
     for count in range(1, 10):
         found = settled(op("task expire", proof="lock"), found.replace(claim=HELD))
         assert (found.status, found.interruptions, found.failures) == ("pending", count, 0)
-    found = settled(op("task claim", at=OVER), found.replace(claim=HELD))
+    found = settled(op("task claim", at=OVER, worker="v.87654321"), found.replace(claim=HELD))
     assert (found.status, found.interruptions, found.claim) == ("waiting", 10, None)
     assert "10 times" in found.waiting.reason
 

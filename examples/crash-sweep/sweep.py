@@ -21,8 +21,9 @@ from gitflowstate.errors import NotFound
 from gitflowstate.git import Repository
 from gitflowstate.model import Flow, Plan, Step
 from gitflowstate.ports import Committed, FlowStore, Job, Result
+from gitflowstate.settlement import Settings
 from gitflowstate.store import Store
-from gitflowstate.worker import Settings, Worker
+from gitflowstate.worker import Worker
 from gitflowstate.workers import WorkerLock, Workers
 
 FLOW = "lesson"

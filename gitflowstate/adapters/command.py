@@ -13,25 +13,28 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import IO
 
-from gitflowstate import codec
+from gitflowstate import codec, secrets
+from gitflowstate.kinds import KINDS, Outcome
 from gitflowstate.ports import Job, Result
-from gitflowstate.worker import reference
 
 GRACE_S = 1.0
-AFTER_EXIT_S = 2.0
+AFTER_EXIT_S = 2.0  # for output that is still in the pipe, while something holds it open
 TAIL_BYTES = 65_536
-MAX_ENVIRONMENT_BYTES = 100_000  # one variable may have 128 KiB
+MAX_ENVIRONMENT_BYTES = 100_000  # Linux lets one variable have 128 KiB
+MAX_REFERENCE = 2048
 NO_RESULT = "none"
 
 
 class CommandExecutor:
     """Runs one command for every job."""
 
-    def __init__(self, command: list[str], template: str | None = None) -> None:
-        self.command = command
+    def __init__(self, command: Sequence[str], template: str | None = None) -> None:
+        self.command = list(command)
         self.template = template
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
@@ -46,7 +49,7 @@ class CommandExecutor:
             try:
                 process = self._started(job, document, stdin)
             except OSError as error:
-                return Result(False, f"cannot be started: {error.strerror}", "errored")  # noqa: FBT003
+                return _failed(f"cannot be started: {error.strerror}")
         tail = _Tail(process)
         try:
             return self._ended(job, process, tail)
@@ -72,41 +75,63 @@ class CommandExecutor:
         try:
             code = process.wait(timeout=job.task.timeout_s)
         except subprocess.TimeoutExpired:
-            end_group(process)
-            return Result(False, f"timed out after {job.task.timeout_s} s", "timed_out")  # noqa: FBT003
-        if code < 0:
-            return Result(False, f"killed by signal {-code}", "errored")  # noqa: FBT003
-        if code > 0:
-            return Result(False, f"exit code {code}", "errored")  # noqa: FBT003
-        return Result(True, self._reference(job, tail.last_line()))  # noqa: FBT003
+            end_groups([process])
+            return _failed(f"timed out after {job.task.timeout_s} s", "timed_out")
+        if code:
+            return _failed(f"killed by signal {-code}" if code < 0 else f"exit code {code}")
+        return Result(ok=True, text=self._reference(job, tail))
 
-    def _reference(self, job: Job, line: str) -> str:
-        if self.template is not None:
-            line = self.template.replace("{id}", job.task.id).replace("{flow}", job.flow)
-            line = line.replace("{attempt}", str(job.attempt))
+    def _reference(self, job: Job, tail: _Tail) -> str:
+        if self.template is None:
+            return reference(tail.last_line()) or NO_RESULT
+        fields = {"{id}": job.task.id, "{flow}": job.flow, "{attempt}": str(job.attempt)}
+        line = self.template
+        for name, value in fields.items():
+            line = line.replace(name, value)
         return reference(line) or NO_RESULT
 
     def stop(self) -> None:
-        """End every group that runs, with the grace of a second."""
+        """End every group that runs, with the grace of a second for all."""
         with self._lock:
             self._stopping = True
             running = list(self._running)
-        for process in running:
-            end_group(process)
+        end_groups(running)
 
 
-def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process group: TERM, a second of grace, KILL."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, number)
-        try:
-            process.wait(timeout=GRACE_S)
-        except subprocess.TimeoutExpired:
-            continue
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)  # what its leader left behind
-        return
+def _failed(text: str, outcome: Outcome = "errored") -> Result:
+    return Result(ok=False, text=text, outcome=outcome)
+
+
+def reference(text: str) -> str:
+    """Return a line of output as a result reference: one line, cut; "" where it cannot be one."""
+    line = " ".join(text.split())[:MAX_REFERENCE]
+    return "" if not KINDS["Ref"].accepts(line) or secrets.find(line) else line
+
+
+# ── process groups ──────────────────────────────────────────────────────────────────────────────
+
+
+def end_groups(leaders: Sequence[subprocess.Popen[bytes]]) -> None:
+    """End process groups: TERM for all, a second of grace, KILL for what is left of each."""
+    for leader in leaders:
+        _signal(leader, signal.SIGTERM)
+    deadline = time.monotonic() + GRACE_S
+    for leader in leaders:
+        with suppress(subprocess.TimeoutExpired):
+            leader.wait(timeout=max(0.0, deadline - time.monotonic()))
+    for leader in leaders:
+        _signal(leader, signal.SIGKILL)  # also what a leader that has gone left behind
+    for leader in leaders:
+        with suppress(subprocess.TimeoutExpired):
+            leader.wait(timeout=GRACE_S)
+
+
+def _signal(leader: subprocess.Popen[bytes], number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader.pid, number)
+
+
+# ── what goes in and what comes out ─────────────────────────────────────────────────────────────
 
 
 def _document(job: Job) -> bytes:
@@ -115,34 +140,34 @@ def _document(job: Job) -> bytes:
     return json.dumps(whole, ensure_ascii=False).encode()
 
 
-def _environment(job: Job, document: bytes) -> dict[str, str]:
-    own = {"GFS_FLOW": job.flow, "GFS_TASK_ID": job.task.id, "GFS_ATTEMPT": str(job.attempt)}
+def _environment(job: Job, document: bytes) -> dict[bytes, bytes]:
+    """Return our own environment and the task's; as bytes, so that no locale can object."""
+    own = {
+        b"GFS_FLOW": job.flow.encode(),
+        b"GFS_TASK_ID": job.task.id.encode(),
+        b"GFS_ATTEMPT": b"%d" % job.attempt,
+    }
     if len(document) <= MAX_ENVIRONMENT_BYTES:
-        own["GFS_TASK"] = document.decode()
-    return {**os.environ, **own}
+        own[b"GFS_TASK"] = document
+    return {name: value for name, value in os.environb.items() if name != b"GFS_TASK"} | own
 
 
 class _Tail:
     """The end of a process's output, read in a thread so that the process never blocks."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
         self._data = b""
-        self._process = process
-        self._thread = threading.Thread(target=self._drain, daemon=True)
+        self._thread = threading.Thread(target=self._drain, args=(process.stdout,), daemon=True)
         self._thread.start()
 
-    def _drain(self) -> None:
-        assert self._process.stdout is not None
-        with suppress(OSError, ValueError):
-            while chunk := os.read(self._process.stdout.fileno(), TAIL_BYTES):
+    def _drain(self, pipe: IO[bytes]) -> None:
+        with pipe, suppress(OSError):
+            while chunk := os.read(pipe.fileno(), TAIL_BYTES):
                 self._data = (self._data + chunk)[-TAIL_BYTES:]
 
     def last_line(self) -> str:
         """Return the last line that is not blank; a grandchild may hold the pipe open."""
         self._thread.join(timeout=AFTER_EXIT_S)
-        if not self._thread.is_alive() and self._process.stdout is not None:
-            self._process.stdout.close()
-        lines = [
-            line for line in self._data.decode("utf-8", "replace").splitlines() if line.strip()
-        ]
-        return lines[-1] if lines else ""
+        lines = self._data.decode("utf-8", "replace").splitlines()
+        return next((line for line in reversed(lines) if line.strip()), "")

@@ -16,6 +16,8 @@ from gitflowstate.errors import Blocked, Usage
 from gitflowstate.kinds import Time
 from gitflowstate.model import Flow
 
+_SHOWN = 5  # reasons in a message; --json has them all
+
 
 class _Clock:
     def now(self) -> Time:
@@ -48,7 +50,8 @@ def work(
     Example: gfs work f-k2m9qx --jobs 4 -- ./do-task
     """
     from gitflowstate.adapters.command import CommandExecutor
-    from gitflowstate.worker import Settings, Worker
+    from gitflowstate.settlement import Settings
+    from gitflowstate.worker import Worker
     from gitflowstate.workers import WorkerLock, Workers
 
     gc.enable()  # this one may live for days
@@ -66,25 +69,34 @@ def work(
         wait=not no_wait,
     )
     executor = CommandExecutor(command, config.text(result_template, "--result-template"))
-    with WorkerLock(gitdir, settings.worker):
-        report = Worker(settings, store, executor, _Clock(), Workers(gitdir), _show).run()
-    output.progress("")
-    flow = report.flow
-    open_tasks = [task.id for task in flow.children if task.status != "done"]
-    data = {
-        "id": flow.id,
-        "revision": flow.revision,
-        "completed": report.completed,
-        "open": open_tasks,
-    }
-    if open_tasks:
+    with WorkerLock(gitdir, settings.worker) as lock:
+        run = Worker(settings, store, executor, _Clock(), Workers(gitdir), _show)
+        try:
+            report = run.run()
+        finally:
+            # What it could not give back, others may take as soon as it has gone.
+            lock.keep = bool(run.running)
+            output.progress("")
+    _answer(session, report.flow, report.completed, report.blocked)
+
+
+def _answer(session: Session, flow: Flow, completed: int, blocked: list[str]) -> None:
+    """Print that all tasks are done. Raises Blocked where some are not, or there is none."""
+    left = [task.id for task in flow.children if task.status != "done"]
+    data = {"id": flow.id, "revision": flow.revision, "completed": completed, "open": left}
+    if left:
+        shown = "; ".join(blocked[:_SHOWN])
+        more = f"; and {len(blocked) - _SHOWN} more" if len(blocked) > _SHOWN else ""
         raise Blocked(
-            f"{flow.id}: {len(open_tasks)} of {len(flow.children)} tasks are not done\n"
-            + "\n".join(f"  {line}" for line in report.blocked[:20]),
+            f"{flow.id}: {len(left)} of {len(flow.children)} tasks are not done: {shown}{more}",
             hint=f"gfs why {flow.id}",
             next=["gfs", "why", flow.id],
+            blocked=blocked,
             **data,
         )
+    if not flow.children:
+        plan = ["gfs", "plan", flow.id, "FILE"]
+        raise Blocked(f"{flow.id} has no tasks", hint=" ".join(plan), next=plan, **data)
     text = f"{flow.id} r{flow.revision} {flow.status}: all {len(flow.children)} tasks are done"
     output.success(data, text, as_json=session.json)
 
