@@ -131,11 +131,11 @@ def _done(op: taskops.TaskDone, flow: Flow, task: Task) -> Task:
 
 
 def _completed(op: FlowOp, flow: Flow, task: Task, result: str) -> Task:
-    missing = set(task.deps) - graph.completed(flow)
+    done = graph.completed(flow)
+    missing = [dep for dep in task.deps if dep not in done]
     if missing:
-        names = sorted(missing, key=graph.natural)
         raise Rejected(
-            f"{task.id} cannot be done before {', '.join(names[:5])}",
+            f"{task.id} cannot be done before {', '.join(missing[:5])}",
             hint=f"gfs why {flow.id} {task.id}",
             next=["gfs", "why", flow.id, task.id],
         )
