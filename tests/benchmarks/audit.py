@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from workbench import Desk, founded
 from table import Row, cpu, interleaved, rounds, send
+from workbench import Desk, founded
 
 from gitflowstate import codec, history
 from gitflowstate.model import Flow, flow_path

@@ -12,12 +12,13 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
-from workbench import Desk, founded
 from table import Row, cpu, interleaved, rounds, send, wall
+from workbench import Desk, founded
 
-_MEMORY = Path("/dev/shm")  # noqa: S108  tmpfs, if it is there
+_MEMORY = Path("/dev/shm")  # tmpfs, if it is there
 _SLOW_MS = 4.0
 FEW_FLOWS, MANY_FLOWS = 10, 10_000
 FEW_COMMITS, MANY_COMMITS = 50, 5_000
@@ -50,7 +51,7 @@ class Bare:
         os.write(descriptor, data)
         os.fsync(descriptor)
         os.close(descriptor)
-        os.rename(path, f"{folder}/{name}")
+        os.rename(path, f"{folder}/{name}")  # noqa: PTH104  as bare as it gets
 
 
 def _sync(folder: str) -> None:
@@ -90,7 +91,7 @@ def in_memory(folder: Path) -> list[Row]:
     young = _with_commits(folder / "young", FEW_COMMITS)
     old = _with_commits(folder / "old", MANY_COMMITS)
     desks = {"one": one, "few": few, "many": many, "young": young, "old": old}
-    cases = {name: lambda desk=desk: cpu(desk.update) for name, desk in desks.items()}
+    cases = {name: partial(cpu, desk.update) for name, desk in desks.items()}
     found = interleaved(cases, rounds(150))
     return [
         Row("durable update on tmpfs, CPU", "", 3.0, found["one"], []),

@@ -22,11 +22,15 @@ def interpreter(folder: Path) -> Path:
     venv.create(folder / "venv", with_pip=True)
     python = folder / "venv" / "bin" / "python"
     print("installing a wheel of this checkout and what it needs ...", file=sys.stderr)
-    pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     wheels = folder / "wheel"
-    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", wheels, CHECKOUT], check=True)
-    subprocess.run([*pip, "install", *wheels.glob("*.whl")], check=True)
+    _pip(python, "wheel", "--no-deps", "--wheel-dir", wheels, CHECKOUT)
+    _pip(python, "install", *wheels.glob("*.whl"))
     return python
+
+
+def _pip(python: Path, *words: str | Path) -> None:
+    quiet = ["--quiet", "--disable-pip-version-check"]
+    subprocess.run([python, "-m", "pip", *quiet, *words], check=True)
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:

@@ -46,7 +46,9 @@ class Runner:
 
     def prepare(self, *argv: str, given: bytes = b"") -> None:
         """Run a command that is not measured."""
-        subprocess.run([self.gfs, *argv], env=self.env, input=given, check=True, capture_output=True)
+        subprocess.run(
+            [self.gfs, *argv], env=self.env, input=given, check=True, capture_output=True
+        )
 
 
 def rows(python: Path, folder: Path) -> list[table.Row]:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from statistics import median
 from typing import NamedTuple
 
 SCALE = float(os.environ.get("GFS_TEST_SCALE", "1"))
-_WARM_UP = 3  # rounds whose figures are dropped
+WARM_UP = 3  # rounds whose figures are dropped
 _HEAD = ("what", "median", "against", "median", "ratio", "10-90 %", "bound", "")
 
 
@@ -69,13 +69,15 @@ class Row(NamedTuple):
 
 
 def interleaved(
-    cases: dict[str, Callable[[], float]], count: int, before: Callable[[int], None] | None = None
+    cases: Mapping[str, Callable[[], float]],
+    count: int,
+    before: Callable[[int], None] | None = None,
 ) -> dict[str, list[float]]:
     """Run the cases in turn, round by round; return what each call measured."""
     found: dict[str, list[float]] = {name: [] for name in cases}
-    for number in range(-_WARM_UP, count):
+    for number in range(-WARM_UP, count):
         if before:
-            before(number + _WARM_UP)
+            before(number + WARM_UP)
         for name, case in cases.items():
             value = case()
             if number >= 0:

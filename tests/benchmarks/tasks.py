@@ -1,4 +1,4 @@
-"""Graphs and tasks: readiness and cycles beside graphlib, settling beside updates.
+"""Graphs and tasks: readiness and cycles beside graphlib, settling among many beside among few.
 
 Run by the interpreter under test: `python tasks.py FOLDER`.
 """
@@ -6,11 +6,14 @@ Run by the interpreter under test: `python tasks.py FOLDER`.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from graphlib import TopologicalSorter
+from itertools import product
 from pathlib import Path
+from random import Random
 
+from table import WARM_UP, Row, cpu, interleaved, rounds, send, wall
 from workbench import AT, Desk, founded
-from table import Row, cpu, interleaved, rounds, send, wall
 
 from gitflowstate import graph
 from gitflowstate.model import Flow, Task
@@ -22,12 +25,12 @@ LARGE, SMALL = 1_000, 10
 def graphs() -> list[Row]:
     """Return the rows of pure functions over a graph, in CPU."""
     large, middle = _flow(READY), _flow(CHECKED)
-    edges = {flow: graph.edges_of(flow.children) for flow in (large, middle)}
+    edges, mixed = graph.edges_of(large.children), _mixed(graph.edges_of(middle.children))
     cases = {
         "ready": lambda: cpu(lambda: graph.ready(large, AT)),
-        "sort": lambda: cpu(lambda: _sorted(edges[large])),
-        "check": lambda: cpu(lambda: graph.check(edges[middle])),
-        "less": lambda: cpu(lambda: _sorted(edges[middle])),
+        "sort": lambda: cpu(lambda: _sorted(edges)),
+        "check": lambda: cpu(lambda: graph.check(mixed)),
+        "less": lambda: cpu(lambda: _sorted(mixed)),
     }
     found = interleaved(cases, rounds(30))
     sort = "graphlib: topological sort"
@@ -37,8 +40,18 @@ def graphs() -> list[Row]:
     ]
 
 
-def _sorted(edges: dict[str, tuple[str, ...]]) -> list[str]:
+Edges = Mapping[str, Sequence[str]]
+
+
+def _sorted(edges: Edges) -> list[str]:
     return list(TopologicalSorter(edges).static_order())
+
+
+def _mixed(edges: Edges) -> Edges:
+    """Return the edges in another order, since one in which no task waits is the easy case."""
+    names = list(edges)
+    Random(1).shuffle(names)
+    return {name: edges[name] for name in names}
 
 
 def _flow(count: int) -> Flow:
@@ -64,77 +77,73 @@ def _task(number: int, *, done: bool) -> Task:
     return Task(id=f"t{number}", goal="Read", status="pending", deps=deps)
 
 
+class Lessons:
+    """Flows of tasks that are settled one a round: small ones by the dozen, and large ones."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self.small, self.large = (founded(folder / name, view=False) for name in ("small", "large"))
+        self.round = 0
+        for desk in (self.small, self.large):
+            desk.make_folders()
+        for group, number in product(("claimed", "cold", "warm"), range(count // SMALL + 1)):
+            self.small.plan(f"{group}-{number}", SMALL)
+        for group in ("cold", "warm"):
+            self.large.plan(group, LARGE)
+
+    def begin(self, number: int) -> None:
+        """Turn to the tasks of a round."""
+        self.round = number
+
+    def in_small(self, group: str) -> tuple[str, str]:
+        """Return the flow and the task of this round in a group of small flows."""
+        return f"{group}-{self.round // SMALL}", f"t{self.round % SMALL + 1}"
+
+    def in_large(self, group: str) -> tuple[str, str]:
+        """Return the flow and the task of this round in a large flow."""
+        return group, f"t{self.round + 1}"
+
+    def claim_and_done(self) -> None:
+        """Claim a task, and report it done."""
+        place = self.in_small("claimed")
+        self.small.claim(*place)
+        self.small.settle(*place)
+
+    def two_updates(self) -> None:
+        """Update that task's flow twice."""
+        flow, _ = self.in_small("claimed")
+        self.small.update(flow)
+        self.small.update(flow)
+
+
 def settling(folder: Path) -> list[Row]:
     """Return the rows of tasks that are claimed and settled, durably."""
-    count = rounds(100)
-    small, large = founded(folder / "small", view=False), founded(folder / "large", view=False)
-    small.make_folders()
-    large.make_folders()
-    for number in range(count + 3):
-        if number % SMALL == 0:
-            small.plan(f"f-{number // SMALL}", SMALL)
-            small.plan(f"g-{number // SMALL}", SMALL)
-    for flow in ("cold", "warm"):
-        large.plan(flow, LARGE)
-    at = [0]
-
-    def both(act: str, flow: str) -> None:
-        name, task = f"{flow}-{at[0] // SMALL}", f"t{at[0] % SMALL + 1}"
-        if act == "settle":
-            small.settle(name, task)
-            return
-        small.claim(name, task)
-        small.settle(name, task)
-
-    def cold(desk: Desk, flow: str, task: str) -> float:
-        desk.forget()
-        return wall(lambda: desk.settle(flow, task))
-
-    def warm(desk: Desk, flow: str, task: str) -> float:
-        desk.store.flow(flow)
-        return wall(lambda: desk.settle(flow, task))
-
-    def place(flow: str) -> tuple[str, str]:
-        return f"{flow}-{at[0] // SMALL}", f"t{at[0] % SMALL + 1}"
-
-    def updates() -> None:
-        name, _ = place("f")
-        small.update(name)
-        small.update(name)
-
+    count = min(rounds(100), LARGE - WARM_UP)
+    lessons = Lessons(folder, count + WARM_UP)
     cases = {
-        "updates": lambda: wall(updates),
-        "tasks": lambda: wall(lambda: both("claim", "f")),
-        "cold small": lambda: cold(small, *place("g")),
-        "cold large": lambda: cold(large, "cold", f"t{at[0] + 1}"),
-        "warm small": lambda: warm(small, *place("h")),
-        "warm large": lambda: warm(large, "warm", f"t{at[0] + 1}"),
+        "updates": lambda: wall(lessons.two_updates),
+        "tasks": lambda: wall(lessons.claim_and_done),
+        "cold small": lambda: _cold(lessons.small, *lessons.in_small("cold")),
+        "cold large": lambda: _cold(lessons.large, *lessons.in_large("cold")),
+        "warm small": lambda: _warm(lessons.small, *lessons.in_small("warm")),
+        "warm large": lambda: _warm(lessons.large, *lessons.in_large("warm")),
     }
-    for number in range(count + 3):
-        if number % SMALL == 0:
-            small.plan(f"h-{number // SMALL}", SMALL)
-
-    def begin(number: int) -> None:
-        at[0] = number
-
-    found = interleaved(cases, count, begin)
+    found = interleaved(cases, count, lessons.begin)
+    settled, small = f"a task settled among {LARGE:,}", f"among {SMALL}"
     return [
         Row("claim and done of a task", "two updates", 1.1, found["tasks"], found["updates"]),
-        Row(
-            f"a task settled among {LARGE:,}, cold",
-            f"among {SMALL}",
-            4.0,
-            found["cold large"],
-            found["cold small"],
-        ),
-        Row(
-            f"a task settled among {LARGE:,}, in one process",
-            f"among {SMALL}",
-            2.0,
-            found["warm large"],
-            found["warm small"],
-        ),
+        Row(f"{settled}, cold", small, 4.0, found["cold large"], found["cold small"]),
+        Row(f"{settled}, in one process", small, 2.0, found["warm large"], found["warm small"]),
     ]
+
+
+def _cold(desk: Desk, flow: str, task: str) -> float:
+    desk.forget()
+    return wall(lambda: desk.settle(flow, task))
+
+
+def _warm(desk: Desk, flow: str, task: str) -> float:
+    desk.store.flow(flow)
+    return wall(lambda: desk.settle(flow, task))
 
 
 if __name__ == "__main__":

@@ -38,7 +38,9 @@ class Desk:
 
     def create(self, flow: str) -> None:
         """Create a flow."""
-        made = ops.Create(at=AT, by=BY, flow=flow, goal="Compare three options", owner=BY, next="Go")
+        made = ops.Create(
+            at=AT, by=BY, flow=flow, goal="Compare three options", owner=BY, next="Go"
+        )
         self.commit(made)
 
     def plan(self, flow: str, count: int) -> None:
