@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from gitflowstate.codec import digest, encode
 from gitflowstate.cursors import (
     CURSOR_PATH,
     Cursor,
@@ -85,7 +86,7 @@ def _put(state: State, path: str, value: Value) -> State:
 
 def _begun(op: Begin, state: State, cursor: Cursor | None) -> State:
     if (cursor.acknowledged if cursor else 0) != op.chunks:
-        raise Stale(f"the cursor of {op.channel} changed meanwhile", hint="run it again")
+        raise _changed(op)
     generation = cursor.generation if cursor else 0
     fresh = Cursor(
         schema_version=1,
@@ -96,16 +97,13 @@ def _begun(op: Begin, state: State, cursor: Cursor | None) -> State:
     if cursor and not op.anew:
         fresh = fresh.replace(owed=cursor.owed, hold=cursor.hold, budget=cursor.budget)
     removed = dict.fromkeys(map(acknowledged_path, range(op.chunks)))
-    return (
-        {**_put(state, CURSOR_PATH, fresh), **removed}
-        if removed
-        else _put(state, CURSOR_PATH, fresh)
-    )
+    begun = _put(state, CURSOR_PATH, fresh)
+    return {**begun, **removed} if removed else begun
 
 
 def _skipped(op: Skip, state: State, cursor: Cursor) -> State:
     if op.chunk != cursor.acknowledged:
-        raise Stale(f"the cursor of {op.channel} changed meanwhile", hint="run it again")
+        raise _changed(op)
     counted = cursor.replace(acknowledged=op.chunk + 1)
     return {**state, CURSOR_PATH: counted, acknowledged_path(op.chunk): op.ended}
 
@@ -123,22 +121,29 @@ def held(hold: Lease | None, now: Time, skew_s: int = 0) -> bool:
 
 def _held(op: Hold, cursor: Cursor) -> Cursor:
     hold = cursor.hold
-    if hold is not None and hold.by != op.holder and held(hold, op.at, op.skew_s):
-        raise Stale(
-            f"{op.channel} is being watched by {hold.by} until {hold.until}",
-            hint="nothing to do: that watcher sends what is owed",
-            held_by=hold.by,
-        )
+    mine = hold is not None and hold.by == op.holder
+    if hold is not None and not mine and (op.seen is None or held(hold, op.at, op.skew_s)):
+        raise _taken(op, hold)
+    if op.seen is not None and op.seen != digest(encode(cursor)):
+        raise _changed(op)
     return cursor.replace(hold=Lease(by=op.holder, until=op.until, notices=op.notices))
+
+
+def _taken(op: CursorOp, hold: Lease) -> Stale:
+    return Stale(
+        f"{op.channel} is watched by {hold.by} until {hold.until}",
+        hint="nothing to do: that watcher sends what is owed",
+        held_by=hold.by,
+    )
+
+
+def _changed(op: CursorOp) -> Stale:
+    return Stale(f"the cursor of {op.channel} changed meanwhile", hint="run it again")
 
 
 def _advanced(op: Advance, cursor: Cursor) -> Cursor:
     if cursor.hold is not None and cursor.hold.by != op.holder:
-        raise Stale(
-            f"{op.channel} was taken over by {cursor.hold.by}",
-            hint="nothing to do: that watcher sends what is owed",
-            held_by=cursor.hold.by,
-        )
+        raise _taken(op, cursor.hold)
     uncertain = Lease(by=op.holder, until=op.at, notices=op.notices) if op.notices else None
     return cursor.replace(
         head=op.head,

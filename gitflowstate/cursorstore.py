@@ -19,7 +19,7 @@ from gitflowstate.cursors import (
 )
 from gitflowstate.definitions import Definition
 from gitflowstate.errors import Corrupt
-from gitflowstate.git import Oid, Repository
+from gitflowstate.git import Repository
 from gitflowstate.model import Value
 from gitflowstate.store import Refs, Store
 from gitflowstate.watchops import Begin, CursorOp
@@ -55,7 +55,6 @@ class CursorStore:
     ) -> None:
         self.channel = channel
         self.problems: list[str] = []
-        self._seen: Oid | None = None
         self._store = Store(repo, definition=definition(channel), refs=refs, timeout=timeout)
 
     def load(self) -> Cursor | None:
@@ -63,8 +62,7 @@ class CursorStore:
 
         Raises Corrupt where the ref itself lies, since nothing could be recorded then.
         """
-        self._seen = self._store.refs.ref(self._store.ref)
-        if self._seen is None:
+        if self._store.refs.ref(self._store.ref) is None:
             return None
         found = self._read(CURSOR_PATH)
         return found if isinstance(found, Cursor) else None
@@ -83,18 +81,10 @@ class CursorStore:
                 found |= part.flows
         return found
 
-    def commit(self, op: CursorOp) -> bool:
-        """Apply an op durably; return whether nobody else wrote since the last load or commit.
-
-        Raises what `cursormachine.apply` and `Store.commit` raise.
-        """
+    def commit(self, op: CursorOp) -> None:
+        """Apply an op durably. Raises what `cursormachine.apply` and `Store.commit` raise."""
         assert op.channel == self.channel
-        outcome = self._store.commit(op)
-        if outcome.commit is None:
-            return True
-        alone = outcome.old == self._seen
-        self._seen = outcome.commit
-        return alone
+        self._store.commit(op)
 
     def _read(self, path: str) -> Value | None:
         try:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gitflowstate import graph
 from gitflowstate.cursors import Budget, Cursor, Delivery, Parked
-from gitflowstate.kinds import TERMINAL, Time
+from gitflowstate.kinds import TERMINAL, NoticeKind, Time
 from gitflowstate.model import Flow, Task, instant
 
 STALE_AFTER = 3600  # seconds
@@ -143,7 +143,7 @@ class Owed(NamedTuple):
     """One message that is due about a flow: `kind` is `final`, `waiting` or `status`."""
 
     flow: Flow
-    kind: str
+    kind: NoticeKind
 
 
 def entry(flow: Flow) -> Time | None:
@@ -153,7 +153,7 @@ def entry(flow: Flow) -> Time | None:
     return flow.waiting.since or UNDATED
 
 
-def owed(item: Reported, rules: Rules) -> list[str]:
+def owed(item: Reported, rules: Rules) -> list[NoticeKind]:
     """Return the kinds of message that are owed about a flow, whenever they may be sent.
 
     A new message for an end and for each entry into waiting on a human; the status message for
@@ -162,7 +162,7 @@ def owed(item: Reported, rules: Rules) -> list[str]:
     flow, digest, receipt = item
     if not _wanted(flow, rules):
         return []
-    found = []
+    found: list[NoticeKind] = []
     told = receipt or Delivery(schema_version=1, revision=0)
     ended = flow.status in TERMINAL
     since = entry(flow)
@@ -212,7 +212,9 @@ def notices(items: Iterable[Reported], cursor: Cursor, now: Time, rules: Rules) 
     return [each for _, each in found[:room]]
 
 
-def _due(kind: str, kinds: list[str], item: Reported, now: Time, rules: Rules) -> bool:
+def _due(
+    kind: NoticeKind, kinds: list[NoticeKind], item: Reported, now: Time, rules: Rules
+) -> bool:
     flow, _, receipt = item
     if receipt is None:
         return True
@@ -250,3 +252,17 @@ def counted(budget: Budget | None, now: Time) -> int:
 def back_off(tries: int, first_s: int = _FIRST_RETRY_S) -> int:
     """Return after how many seconds to try again what failed `tries` times: a day at most."""
     return min(first_s << min(tries - 1, 20), DAY_S)
+
+
+def spent(budget: Budget | None, now: Time) -> Budget:
+    """Return the budget after one more message that arrived."""
+    sent = counted(budget, now)
+    hour = budget.hour if budget is not None and sent else now
+    return Budget(hour=hour, sent=sent + 1)
+
+
+def silenced(budget: Budget | None, until: Time, reason: str) -> Budget:
+    """Return the budget of a channel that wants silence until a time."""
+    return (budget or Budget()).replace(
+        until=until, reason=reason, tries=(budget.tries if budget else 0) + 1
+    )

@@ -149,6 +149,14 @@ class Repository:
         """
         return commits.encode(staged, parents, message, author, time)
 
+    def write(self, staged: Staged) -> None:
+        """Store the staged objects durably; no ref moves."""
+        self._objects.write(staged.objects)
+
+    def is_within(self, wanted: Oid, head: Oid) -> bool:
+        """Return whether a commit is the head or one of its ancestors, as far as they are here."""
+        return self._within(head, wanted, None)
+
     def publish(self, ref: str, old: Oid | None, staged: Staged, log: str) -> bool:
         """Store the staged objects and move a ref from `old` to the commit, durably.
 

@@ -69,8 +69,27 @@ class Cursors(Protocol):
     def acknowledged(self, chunks: int) -> dict[str, int]:
         """Return the flows that count as acknowledged, and the revision of each."""
 
-    def commit(self, op: CursorOp) -> bool:
-        """Apply an op durably; return whether nobody else wrote since the last load or commit."""
+    def commit(self, op: CursorOp) -> None:
+        """Apply an op durably. Raises Stale where another watcher came first."""
+
+
+class Remote(Protocol):
+    """The origin of a repository: its refs, read and moved one at a time."""
+
+    def refs(self, *names: str) -> dict[str, str]:
+        """Return what each ref holds there; absent ones are left out."""
+
+    def fetch(self, name: str, *, shallow: bool = False) -> None:
+        """Bring the commit of a ref, and what it needs, into the repository's objects alone.
+
+        `shallow` leaves out what came before it, where the repository's history is cut already.
+        """
+
+    def push(self, name: str, old: str | None, new: str) -> str | None:
+        """Move a ref there from a value to a commit; return why it was refused, None if it moved.
+
+        Raises Unknown where no answer came: the ref has to be looked at.
+        """
 
 
 class Clock(Protocol):

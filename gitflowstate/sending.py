@@ -13,16 +13,16 @@ from typing import NamedTuple
 
 from gitflowstate.codec import digest
 from gitflowstate.cursors import Delivery, Intent
-from gitflowstate.delivery import Gone, Unknown
+from gitflowstate.delivery import Gone, HoldOff, NotSent, Refused, Unauthorised, Unknown
 from gitflowstate.due import elapsed
 from gitflowstate.kinds import Time
 from gitflowstate.model import instant
 from gitflowstate.ports import Channel, Found, Notice
+from gitflowstate.statusmessage import superseded
 
 AGAIN_S = 30  # between two looks for a message that may be there
 _MARGIN = timedelta(days=1)  # for clocks: how much further back to look than seems needed
 _FIRST = "0001-01-01T00:00:00Z"
-SUPERSEDED = "*Superseded: another message on this page is about the same flow.*"
 
 
 class Sent(NamedTuple):
@@ -37,9 +37,10 @@ class Muted(NamedTuple):
 
 
 class Sought(NamedTuple):
-    """The message may be there; it was looked for in vain at a time, if the channel can search."""
+    """The message, of a revision, may be there; `at` says when it was looked for in vain."""
 
-    at: Time | None
+    revision: int
+    at: Time | None = None
 
 
 class Sender:
@@ -72,17 +73,24 @@ class Sender:
         if known is not None:
             return Sent(known, replaced)
         if begun is not None and self.can.searches and not self._sought_twice(begun):
-            return Sought(begun.sought or self.now())
+            return Sought(begun.revision, begun.sought or self.now())
         return self._posted(notice, replaced=replaced)
 
     def _posted(self, notice: Notice, *, replaced: bool) -> Sent | Sought:
         try:
             return Sent(self.channel.post(notice), replaced)
         except Unknown:
-            if not self.can.searches:
-                return Sought(None)
+            return self._looked_for(notice, replaced=replaced)
+
+    def _looked_for(self, notice: Notice, *, replaced: bool) -> Sent | Sought:
+        """Return what became of a message whose answer was lost, as far as that can be known."""
+        try:
             known = self._adopted(notice, None, self._since(None, self.now()))
-            return Sought(self.now()) if known is None else Sent(known, replaced)
+        except (NotSent, Unknown, Refused, Gone, HoldOff, Unauthorised):
+            return Sought(notice.revision)  # the next message meets it as well
+        if known is not None:
+            return Sent(known, replaced)
+        return Sought(notice.revision, self.now() if self.can.searches else None)
 
     def _sought_twice(self, begun: Intent) -> bool:
         if begun.sought is None:
@@ -138,6 +146,6 @@ class Sender:
         """Say in the newer of several messages that they count for nothing; the marker goes."""
         for other in others:
             try:
-                self.channel.edit(other.id, notice._replace(text=SUPERSEDED))
+                self.channel.edit(other.id, notice._replace(text=superseded(notice.text)))
             except Gone:
                 continue

@@ -68,9 +68,10 @@ class Skip(CursorOp):
 
 
 class Hold(CursorOp):
-    """Take, or renew, the right to send, and say beforehand what will be sent.
+    """Take the right to send, and say beforehand what will be sent; without `seen`, renew it.
 
-    `skew_s` is the allowance for the clock of another holder, in seconds.
+    `seen` is the digest of the cursor that the notices were worked out from; `skew_s` the allowance
+    for the clock of another holder, in seconds.
     """
 
     TAG = "hold"
@@ -78,6 +79,7 @@ class Hold(CursorOp):
     holder: Name
     until: Time
     notices: tuple[Intent, ...]
+    seen: Sha256 | None = None
     skew_s: Count = 0
 
     def headline(self, flow: Flow | None) -> str:
@@ -94,9 +96,9 @@ class ReceiptOp(CursorOp):
     generation: Count = 0
 
     def headline(self, flow: Flow | None) -> str:
-        """Return which revision of which flow."""
+        """Return which revision of which flow, and the kind of message."""
         del flow
-        return f"{self.flow} r{self.revision}"
+        return f"{self.flow} r{self.revision} {getattr(self, 'kind', '')}".rstrip()
 
 
 class Ack(ReceiptOp):

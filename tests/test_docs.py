@@ -245,14 +245,15 @@ def test_every_field_of_every_document_is_documented():
 
 
 def test_every_operation_and_trailer_is_documented():
-    from gitflowstate import codec, message, ops, union
+    from gitflowstate import codec, message, ops, union, watchops
 
     text = read("reference/commit-message.md")
     tables = re.findall(r"^\| Operation.*\n\|.*\n((?:\|.*\n)+)", text, re.MULTILINE)
     rows = dict(re.findall(r"^\| `([a-z ]+)` \|([^|]*)\|", "".join(tables), re.MULTILINE))
     common = codec.fields(ops.Op)
-    assert rows.keys() == union.BY_TAG.keys()
-    for tag, op in union.BY_TAG.items():
+    every = union.BY_TAG | watchops.BY_TAG
+    assert rows.keys() == every.keys()
+    for tag, op in every.items():
         own = [field for field in codec.fields(op) if field not in common]
         assert re.findall(r"`(\w+)`", rows[tag]) == own, tag
     assert set(common) <= set(re.findall(r"`(\w+)`", text))

@@ -1,0 +1,66 @@
+"""A ref that lives at the origin of a clone: read there, and moved there by compare-and-swap.
+
+Rules: objects are written into this repository alone, and no ref of it is ever touched. What a push
+answered is believed only once the ref was read back.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from gitflowstate.delivery import Unknown
+from gitflowstate.errors import Denied, Unavailable
+from gitflowstate.git import Oid, Repository, Staged
+from gitflowstate.ports import Remote
+
+
+class SharedRefs:
+    """The refs at an origin, for a store that keeps its objects here."""
+
+    def __init__(self, repo: Repository, remote: Remote) -> None:
+        self.repo = repo
+        self.remote = remote
+        self._known: dict[str, Oid | None] = {}
+
+    def ref(self, name: str) -> Oid | None:
+        """Return the commit that a ref names, once it is here; None where there is none.
+
+        It is asked for once, and again after a race was lost. Raises Unavailable.
+        """
+        if name not in self._known:
+            oid = self.remote.refs(name).get(name)
+            if oid is not None and not self.repo.has(oid):
+                self.remote.fetch(name, shallow=True)
+            self._known[name] = oid
+        return self._known[name]
+
+    def forget(self) -> None:
+        """Ask the origin again."""
+        self._known.clear()
+
+    def publish(self, ref: str, old: Oid | None, staged: Staged, log: str) -> bool:
+        """Store the staged objects here and move the ref at the origin; False if a race was lost.
+
+        Raises Denied where the origin refuses, Unavailable where it cannot be reached.
+        """
+        del log  # the origin keeps its own
+        self.repo.write(staged)
+        refusal: str | None = None
+        with suppress(Unknown):
+            refusal = self.remote.push(ref, old, staged.commit)
+        self._known.pop(ref, None)
+        there = self.ref(ref)
+        if there == staged.commit:
+            return True
+        if there == old:
+            raise _refused(ref, refusal)
+        return there is not None and self.repo.is_within(staged.commit, there)
+
+
+def _refused(ref: str, refusal: str | None) -> Denied | Unavailable:
+    if refusal:
+        return Denied(
+            f"the origin refuses to move {ref}: {refusal}",
+            hint="a rule or a hook there decides: ask who keeps it",
+        )
+    return Unavailable(f"the origin did not move {ref}", hint="run the same command again")
