@@ -191,16 +191,16 @@ def test_a_receipt_tells_what_a_list_of_documents_made(lab):
 # ── lost races ──────────────────────────────────────────────────────────────────────────────────
 
 
-def raced(lab, *rivals):
-    """Return a store before whose first publications the rivals act in turn."""
-    real, waiting = lab.repo.publish, list(rivals)
+def raced(lab, *rivals, at="publish"):
+    """Return a store in whose first attempts the rivals act in turn, before it does something."""
+    real, waiting = getattr(lab.repo, at), list(rivals)
 
-    def publish(*arguments):
+    def through(*arguments):
         if waiting:
             waiting.pop(0)()
         return real(*arguments)
 
-    lab.repo.publish = publish
+    setattr(lab.repo, at, through)
     return lab.store
 
 
@@ -210,9 +210,10 @@ def elsewhere(lab, op):
         return Store(repo).commit(op)
 
 
-@pytest.mark.req("R-TF-23", "C6")
-def test_after_a_lost_race_the_op_is_applied_to_the_new_head(lab):
-    store = raced(lab, lambda: elsewhere(lab, made(Update, next="the rival's")))
+@pytest.mark.req("R-TF-23", "C6", "F1")
+@pytest.mark.parametrize("at", ["lookup", "commit_object", "publish"])
+def test_after_a_lost_race_the_op_is_applied_to_the_new_head(lab, at):
+    store = raced(lab, lambda: elsewhere(lab, made(Update, next="the rival's")), at=at)
     outcome = store.commit(made(Update, progress="mine"))
     assert outcome.commit == lab.head
     found = lab.store.flow("f-1")
