@@ -28,6 +28,10 @@ _COLOURS = {
 }
 
 
+class Unwritten(GfsError):
+    """Standard output takes no answer, so that this is told on standard error alone."""
+
+
 def success(data: Any, text: str, *, as_json: bool) -> None:  # noqa: ANN401  any JSON
     """Print the answer: text for a person, or the envelope.
 
@@ -37,7 +41,7 @@ def success(data: Any, text: str, *, as_json: bool) -> None:  # noqa: ANN401  an
         text = json.dumps({"schema_version": 1, "ok": True, "data": data})
     lost = _write(sys.stdout, text) if text else None
     if lost is not None:
-        raise GfsError(
+        raise Unwritten(
             f"the answer could not be written to standard output: {lost.strerror}",
             hint="a change is recorded all the same: gfs log ID shows it",
         )
@@ -45,7 +49,7 @@ def success(data: Any, text: str, *, as_json: bool) -> None:  # noqa: ANN401  an
 
 def failure(error: GfsError, *, as_json: bool) -> None:
     """Print an error: what was refused and what is there now, then the safe next step."""
-    if as_json:
+    if as_json and not isinstance(error, Unwritten):
         body = {
             "code": error.code,
             "name": error.name,
