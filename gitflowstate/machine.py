@@ -67,8 +67,8 @@ State = Mapping[str, Value | None]
 #
 # A few things are true of every row, and are kept out of it. An op that would leave the flow as it
 # is makes no revision. One that changes it makes exactly one, stamps `updated_at`, which never goes
-# back, and moves the document between the folders when it ends or is reopened. Nothing here
-# mentions tasks: which of them stand in the way of an end is for `rules` to say.
+# back, and moves the document between the folders when it ends or is reopened. An op on a task has
+# a row here for the status of its flow; that of the task has a table of its own, in `taskrules`.
 #
 # The order in which an op is judged is part of the contract, for it decides what the repeat of a
 # lost answer gets: first the receipt of its key (this request was carried out: nothing to do), then
