@@ -1,4 +1,4 @@
-"""What the tests of the watcher share: a clock, a channel in a folder, and passes over a repository.
+"""What the tests of the watcher share: a clock, a channel in a folder, passes over a repository.
 
 The channel keeps each message as a file, so it outlives whoever is killed while sending, as a real
 one does; what goes wrong with it is scripted.
@@ -16,6 +16,7 @@ from typing import Any
 from flowrepo import AT, Lab
 from gitrepo import MAIN, git
 
+from gitflowstate import marker
 from gitflowstate.codec import digest
 from gitflowstate.cursors import Cursor, Delivery, cursor_ref
 from gitflowstate.cursorstore import CursorStore, verify
@@ -25,7 +26,6 @@ from gitflowstate.git import Repository
 from gitflowstate.ports import Capabilities, Found, Notice
 from gitflowstate.reports import Report, Settings
 from gitflowstate.snapshot import Snapshot
-from gitflowstate.statusmessage import parse_marker
 from gitflowstate.watcher import Watcher
 
 NAME = "team"
@@ -67,6 +67,7 @@ class Postbox:
         self.capabilities = Capabilities(edits=edits, searches=searches, limit=limit)
         self.script: list[tuple[str, Any]] = []
         self.calls: list[str] = []
+        self.since: list[str | None] = []
         self.around: Callable[[str], None] = lambda _: None
         self.closed = 0
 
@@ -78,7 +79,7 @@ class Postbox:
         self._ended("post", lost=lost)
         return id_
 
-    def edit(self, id: str, notice: Notice) -> str:
+    def edit(self, id: str, notice: Notice) -> str:  # noqa: A002  the word of the protocol
         """Replace a message."""
         lost = self._begun("edit")
         if not (self.folder / id).exists():
@@ -89,11 +90,12 @@ class Postbox:
 
     def find(self, notice: Notice, since: str | None) -> list[Found]:
         """Look through every message."""
+        self.since.append(since)
         self._begun("find")
         found = []
         for path in sorted(self.folder.glob("m*")):
             text = json.loads(path.read_text())["text"]
-            mark = parse_marker(text.partition("\n")[0])
+            mark = marker.read(text)
             if mark and mark[0] == notice.flow:
                 found.append(Found(path.name, *mark, digest(text.encode())))
         return found
@@ -121,10 +123,10 @@ class Postbox:
         if lost:
             raise Unknown("no answer")
 
-    def _write(self, id: str, notice: Notice) -> None:
-        aside = self.folder / f".{id}.{os.getpid()}"
+    def _write(self, name: str, notice: Notice) -> None:
+        aside = self.folder / f".{name}.{os.getpid()}"
         aside.write_text(json.dumps(notice._asdict()))
-        aside.rename(self.folder / id)
+        aside.rename(self.folder / name)
 
     # ── what a test sees ────────────────────────────────────────────────────────────────────────
 
@@ -132,17 +134,17 @@ class Postbox:
         """Return the messages, the oldest first."""
         return [json.loads(path.read_text()) for path in sorted(self.folder.glob("m*"))]
 
-    def marks(self) -> list[tuple[str, str, int] | None]:
+    def marks(self) -> list[marker.Marker | None]:
         """Return what the marker of each message says, None for one without."""
-        return [parse_marker(each["text"].partition("\n")[0]) for each in self.messages()]
+        return [marker.read(each["text"]) for each in self.messages()]
 
     def kinds(self, flow: str = "f-1") -> list[tuple[str, int]]:
         """Return kind and revision of each message about a flow."""
         return [(mark[1], mark[2]) for mark in self.marks() if mark and mark[0] == flow]
 
-    def rewrite(self, id: str, text: str) -> None:
+    def rewrite(self, name: str, text: str) -> None:
         """Edit a message as a person does."""
-        path = self.folder / id
+        path = self.folder / name
         path.write_text(json.dumps(json.loads(path.read_text()) | {"text": text}))
 
 
