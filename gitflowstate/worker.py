@@ -207,14 +207,14 @@ class Worker:
             late = time.monotonic() - held.since
             if max(late, self.settings.lease_s - left) < self.settings.lease_s / 2:
                 continue
-            fields = {"task": name, "attempt": held.job.attempt, "until": self.desk.lease_end()}
+            until, fields = self.desk.lease_end(), {"task": name, "attempt": held.job.attempt}
             try:
-                self.desk.commit(self.desk.op(taskops.TaskRenew, **fields))
+                self.desk.commit(self.desk.op(taskops.TaskRenew, **fields, until=until))
             except Unavailable:
                 return  # there is half a lease left to try again
             except OVERTAKEN:
                 pass  # lost: its settlement will be refused as well, and its result kept
-            self.running[name] = Held(held.job, time.monotonic(), fields["until"])
+            self.running[name] = Held(held.job, time.monotonic(), until)
 
     # ── being stopped, and waiting ──────────────────────────────────────────────────────────────
 

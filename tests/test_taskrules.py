@@ -389,7 +389,8 @@ def test_a_flow_that_grows_past_its_limit_while_it_is_completed_is_completed():
 def test_the_key_of_a_claim_is_used_up_only_when_a_task_was_claimed():
     """A claim that only ended those of others answers with no task, and may be sent again."""
     stale = task(claim=HELD, on_interrupt="hold")
-    wanted = op("task claim", at="2026-09-06T12:00:00Z", task=None, key=KEY, request=REQUEST)
+    who = {"at": "2026-09-06T12:00:00Z", "worker": "v.87654321"}
+    wanted = op("task claim", task=None, key=KEY, request=REQUEST, **who)
     first = machine.apply(wanted, state(wanted, on(stale)))
     assert receipts(first) == []
     assert machine.find("f-1", first).children[0].status == "waiting"

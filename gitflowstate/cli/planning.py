@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Optional
 
 import typer
@@ -23,8 +24,8 @@ def plan_from(file: str, flow: str) -> model.Plan:
     from gitflowstate import boundary
 
     raw = codec.load(config.read_file(file, "FILE"))
-    tasks = raw.get("tasks") if isinstance(raw, dict) else raw
-    return boundary.validate(model.Plan, {"schema_version": 1, "flow": flow, "tasks": tasks})
+    given = raw if isinstance(raw, dict) else {"tasks": raw}
+    return boundary.validate(model.Plan, {"schema_version": 1, "flow": flow} | given)
 
 
 @writes
@@ -86,21 +87,18 @@ def why(
     Example: gfs why f-k2m9qx t4
     """
     flow, now = session.store().flow(session.flow_id(id)), config.now()
-    if task is not None:
-        chosen = [taskrules.task_of(flow, task)]
+    found: Iterable[tuple[int, model.Task, list[graphs.Blocker]]]
+    if task is None:
+        found = ((0, *pair) for pair in graphs.unfinished(flow, now))
     else:
-        chosen = [t for t in flow.children if t.status not in ("done", "failed")]
+        found = graphs.chain(flow, taskrules.task_of(flow, task), now)
     lines: list[str] = []
     rows: list[dict[str, Any]] = []
-    for root in chosen:
-        depth_limit = None if task is not None else 0
-        for depth, current, found in graphs.chain(flow, root, now):
-            if depth_limit is not None and depth > depth_limit:
-                continue
-            reasons = [b.text for b in found] or ["is ready"]
-            lines.append(f"{'  ' * depth}{current.id}: {output.line('; '.join(reasons))}")
-            rows.append({"task": current.id, "depth": depth, "why": [b._asdict() for b in found]})
-    text = "\n".join(lines) or f"every task of {flow.id} has ended"
+    for depth, current, blockers in found:
+        reasons = "; ".join(b.text for b in blockers) or "is ready"
+        lines.append(f"{'  ' * depth}{current.id}: {output.line(reasons)}")
+        rows.append({"task": current.id, "depth": depth, "why": [b._asdict() for b in blockers]})
+    text = "\n".join(lines) or f"every task of {flow.id} is done"
     output.success({"id": flow.id, "why": rows}, text, as_json=session.json)
 
 

@@ -65,12 +65,17 @@ def show(
 
 
 def described(flow: Flow) -> dict[str, Any]:
-    """Return a flow as JSON, with the states that are derived and never stored."""
+    """Return a flow as JSON, with the states that are derived and never stored, and why."""
+    from gitflowstate import phrases
+
     now = config.now()
+    states = due.task_states(flow, now)
+    why = {task.id: phrases.situation(flow, task, states, now) for task in flow.children}
     return {
         "flow": codec.to_json(flow),
         "state": due.flow_state(flow, now),
-        "tasks": due.task_states(flow, now),
+        "tasks": states,
+        "why": {name: words for name, words in why.items() if words},
     }
 
 
@@ -172,7 +177,7 @@ def _list_json(
     rows = [
         {name: getattr(flow, name) for name in _SUMMARY}
         | {"labels": list(flow.labels), "state": due.flow_state(flow, now)}
-        | {"unmanaged": flow.id in unmanaged}
+        | {"unmanaged": flow.id in unmanaged, "tasks": _counted(flow, now)}
         for flow in shown
     ]
     bad = [{"path": item.path, "message": item.error.message} for item in broken]
@@ -180,6 +185,12 @@ def _list_json(
     if rest.flows:
         data["next"] = rest.arguments + session.addressed()
     output.success(data, "", as_json=session.json)
+
+
+def _counted(flow: Flow, now: str) -> dict[str, int]:
+    """Return how many tasks are in which derived state."""
+    states = [*due.task_states(flow, now).values()]
+    return {state: states.count(state) for state in dict.fromkeys(states)}
 
 
 @reads

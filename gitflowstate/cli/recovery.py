@@ -11,11 +11,13 @@ from gitflowstate import due, taskops, taskrules
 from gitflowstate.cli import config, output
 from gitflowstate.cli.flow import FlowArgument
 from gitflowstate.cli.session import Session
-from gitflowstate.cli.task import run
+from gitflowstate.cli.settled import run
 from gitflowstate.cli.verb import writes
-from gitflowstate.errors import Usage
-from gitflowstate.kinds import KINDS
+from gitflowstate.errors import GfsError, Usage
 from gitflowstate.model import Flow, Task
+from gitflowstate.workers import Workers
+
+DECISIONS = ("retry", "done", "fail", "leave")
 
 
 @writes
@@ -36,45 +38,82 @@ def recover(
     """
     session.writes = session.writes and decide is not None
     flow = session.store(writing=session.writes).flow(session.flow_id(id))
+    workers = Workers(Path(session.location.gitdir))
     if decide is None:
-        _show(session, flow)
+        _show(session, flow, workers)
         return
     if task is None or reason is None:
         raise Usage(
             "a decision needs --task and --reason",
             hint=f"gfs recover {flow.id} --task TASK --decide {decide} --reason REASON",
         )
-    if not KINDS["Decision"].accepts(decide):
-        raise Usage(f"--decide must be {KINDS['Decision'].rule}")
-    taskrules.task_of(flow, task)
-    op = session.op(
-        taskops.Recover,
-        flow=flow.id,
-        task=task,
-        decide=decide,
-        reason=config.text(reason, "--reason"),
-        result=config.text(result, "--result"),
-    )
+    if decide not in DECISIONS:
+        raise Usage(f"--decide must be one of {', '.join(DECISIONS)}")
+    reason_text, result_text = config.text(reason, "--reason"), config.text(result, "--result")
+    fields = {"task": task, "decide": decide, "reason": reason_text, "result": result_text}
+    op = session.op(taskops.Recover, flow=flow.id, **fields)
+    if not session.dry_run and not _is_answered(session, op):
+        left = _freed(session, flow, taskrules.task_of(flow, task), workers)
+        if session.expect is not None:
+            op = op.replace(expect=left.revision)
     run(session, op)
 
 
-def _show(session: Session, flow: Flow) -> None:
+def _is_answered(session: Session, op: taskops.Recover) -> bool:
+    """Tell whether this very request was carried out before, under its key."""
+    try:
+        return op.key is not None and session.store().preview(op).receipt is not None
+    except GfsError:
+        return False
+
+
+def _freed(session: Session, flow: Flow, task: Task, workers: Workers) -> Flow:
+    """Return the flow once the claim that stands in the way of a decision has ended.
+
+    Raises Stale, naming the holder, where nothing proves that it is dead or its time over.
+    """
+    if task.claim is None or task.process is not None:
+        return flow
+    op = taskops.TaskExpire(
+        at=config.now(),
+        by=session.actor,
+        flow=flow.id,
+        expect=session.expect,
+        task=task.id,
+        attempt=task.claim.attempt,
+        proof="lock" if workers.is_dead(task.claim.worker) else "time",
+        skew_s=session.skew_s,
+    )
+    return session.store(writing=True).commit(op).flow or flow
+
+
+# ── what there is to decide ─────────────────────────────────────────────────────────────────────
+
+
+def _show(session: Session, flow: Flow, workers: Workers) -> None:
     now = config.now()
     states = due.task_states(flow, now)
-    rows = [
-        _row(task, states[task.id], now)
-        for task in flow.children
-        if states[task.id] == "stale"
-        or (task.status == "waiting" and task.interruptions)
-        or task.status == "running"
-    ]
-    data = {"id": flow.id, "tasks": rows}
-    lines = [_line(flow, row) for row in rows]
-    text = "\n".join(lines) or f"{flow.id}: nothing is stale or interrupted"
-    output.success(data, text, as_json=session.json)
+    rows = []
+    for task in flow.children:
+        dead = task.claim is not None and workers.is_dead(task.claim.worker)
+        if dead or _is_unknown(task, states[task.id]):
+            rows.append(_row(flow, task, "stale" if dead else states[task.id], now))
+    text = "\n".join(_lines(flow, row) for row in rows)
+    output.success(
+        {"id": flow.id, "tasks": rows},
+        text or f"{flow.id}: nothing is stale or interrupted",
+        as_json=session.json,
+    )
 
 
-def _row(task: Task, state: str, now: str) -> dict[str, Any]:
+def _is_unknown(task: Task, state: str) -> bool:
+    """Tell whether nobody may know how far a task has come."""
+    if task.status == "waiting":
+        return task.interruptions > 0 or task.on_interrupt == "hold" or task.process is not None
+    return state == "stale" or task.status == "running"
+
+
+def _row(flow: Flow, task: Task, state: str, now: str) -> dict[str, Any]:
     held = task.claim
     return {
         "task": task.id,
@@ -82,11 +121,12 @@ def _row(task: Task, state: str, now: str) -> dict[str, Any]:
         "state": state,
         "claimed_by": held.worker if held else None,
         "until": held.until if held else None,
-        "age": due.age(held.until, now) if held else None,
+        "age": due.age(held.until if held else flow.updated_at, now),
+        "interruptions": task.interruptions,
         "reason": task.waiting.reason if task.waiting else None,
         "result_ref": task.result_ref,
         "result_exists": exists(task.result_ref),
-        "decisions": ["retry", "done", "fail", "leave"],
+        "decisions": list(DECISIONS),
     }
 
 
@@ -103,16 +143,18 @@ def exists(reference: str | None) -> bool | None:
 _FOUND = {True: "is there", False: "is not there", None: "is not checked"}
 
 
-def _line(flow: Flow, row: dict[str, Any]) -> str:
-    parts = [f"{row['task']} {row['state']}: {output.line(row['goal'])}"]
+def _lines(flow: Flow, row: dict[str, Any]) -> str:
+    lines = [f"{row['task']} {row['state']}: {output.line(row['goal'])}"]
     if row["claimed_by"]:
-        parts.append(f"  claimed by {row['claimed_by']} until {row['until']} ({row['age']})")
+        held = f"{output.line(row['claimed_by'])} until {row['until']} ({row['age']})"
+        lines.append(f"  claimed by {held}")
+    else:
+        lines.append(f"  nobody holds it; the flow was changed {row['age']}")
     if row["reason"]:
-        parts.append(f"  {output.line(row['reason'])}")
+        lines.append(f"  {output.line(row['reason'])}")
     if row["result_ref"]:
         found = _FOUND[row["result_exists"]]
-        parts.append(f"  its result {output.line(row['result_ref'])} {found}")
-    parts.append(
-        f"  gfs recover {flow.id} --task {row['task']} --decide retry|done|fail|leave --reason R"
-    )
-    return "\n".join(parts)
+        lines.append(f"  its result {output.line(row['result_ref'])} {found}")
+    choices = "|".join(DECISIONS)
+    lines.append(f"  gfs recover {flow.id} --task {row['task']} --decide {choices} --reason R")
+    return "\n".join(lines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -152,17 +152,23 @@ class Session:
 
     def op(
         self,
-        kind: type[FlowOp],
+        kind: type[O],
         *,
         minted: bool = False,
         derived: Collection[str] = (),
+        asked: Mapping[str, Any] | None = None,
         **fields: Any,  # noqa: ANN401  fields of the op
-    ) -> FlowOp:
+    ) -> O:
         """Return an op of this run: time, actor, expectation and key are common to all.
 
         `derived` names the fields that the caller did not give: they are no part of what a key
-        was used for, since they may be others when the same command is repeated.
+        was used for, since they may be others when the same command is repeated. `asked` says what
+        was given in their stead, such as the length of a lease for its end.
         """
+        if self.allow_secret is not None:
+            from gitflowstate import secrets
+
+            secrets.check([("--allow-secret", self.allow_secret)])  # it wants a reason
         op = kind(
             at=config.now(),
             by=self.actor,
@@ -171,17 +177,10 @@ class Session:
             made=(fields["flow"],) if minted else (),
             **fields,
         )
+        if self.key is None:
+            return op
         omitted = {*derived, "flow"} if minted else {*derived}
-        return op if self.key is None else self._keyed(op, self.key, omitted)
-
-    def _keyed(self, op: FlowOp, key: str, omitted: set[str]) -> FlowOp:
-        from gitflowstate import codec, request
-
-        asked = codec.to_json(codec.checked(op))
-        for name in ("at", "by", "expect", "made", "allow_secret", *omitted):
-            asked.pop(name, None)
-        digest = request.request_digest(op.TAG, asked)
-        return op.replace(key=request.key_digest(key), request=digest)
+        return _keyed(op, self.key, omitted, asked or {})
 
     def write(self, op: FlowOp, **answer: Any) -> Outcome:  # noqa: ANN401  JSON values
         """Commit an op and print the answer; with --dry-run print what it would do."""
@@ -247,6 +246,21 @@ class Session:
         message = outcome.message.decode()
         data |= {"commit": None, "diff": difference, "message": message}
         return data, f"{difference}\n\n{prose.terminal(message)}\n(nothing was written)"
+
+
+def _keyed(op: O, key: str, omitted: set[str], asked: Mapping[str, Any]) -> O:
+    """Return an op with its key, and the digest of what was asked under it."""
+    from gitflowstate import codec, request
+
+    told = codec.to_json(codec.checked(op))
+    for name in ("at", "by", "expect", "made", "allow_secret", *omitted):
+        told.pop(name, None)
+    if "flow" in omitted and "plan" in told:
+        del told["plan"]["flow"]  # the same minted id
+    digest = request.request_digest(
+        op.TAG, told | {k: v for k, v in asked.items() if v is not None}
+    )
+    return op.replace(key=request.key_digest(key), request=digest)
 
 
 def quoted(path: object) -> str:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Optional
+from typing import Annotated, Optional
 
 import typer
 
-from gitflowstate import ops, taskops
-from gitflowstate.cli import config, output
+from gitflowstate import taskops
+from gitflowstate.cli import config
 from gitflowstate.cli.flow import FlowArgument, ReasonOption
 from gitflowstate.cli.session import Session
+from gitflowstate.cli.settled import answer_claim, commit_claim, keep_result, run
 from gitflowstate.cli.verb import writes
-from gitflowstate.errors import GfsError, Stale, Usage
-from gitflowstate.ops import FlowOp
-from gitflowstate.store import Outcome
+from gitflowstate.errors import Stale, Usage
 
 LEASE = "2h"  # an agent will not renew
 
@@ -43,6 +42,8 @@ def add(
     """
     op = session.op(
         taskops.TaskAdd,
+        derived=("not_before",),
+        asked={"not_before": not_before},
         flow=session.flow_id(id),
         task=task,
         goal=config.text(goal, "GOAL"),
@@ -71,85 +72,21 @@ def claim(
     """
     if (task is None) != following:
         raise Usage("claim takes a TASK or --next, not both", hint="gfs task claim ID --next")
+    lease_s = config.seconds_of(lease, "--lease")
     op = session.op(
         taskops.TaskClaim,
+        derived=("worker", "until", "skew_s"),
+        asked={"lease": lease_s, "name": worker},
         flow=session.flow_id(id),
         task=task,
         worker=config.mint_worker(worker or session.actor),
-        until=config.later(config.seconds_of(lease, "--lease")),
+        until=config.later(lease_s),
         skew_s=session.skew_s,
     )
     if session.dry_run:
         session.write(op)
         return
-    outcome = commit_claim(session, op)
-    answer_claim(session, outcome)
-
-
-def commit_claim(session: Session, op: taskops.TaskClaim) -> Outcome:
-    """Commit a claim; where it only expired claims of others, try again.
-
-    Raises Stale where the named task now waits for a person.
-    """
-    while True:
-        outcome = session.store(writing=True).commit(op)
-        if outcome.receipt or (outcome.flow and op.made_in(outcome.flow)):
-            return outcome
-        if op.task is not None:
-            raise Stale(
-                f"{op.task} was interrupted and waits for a decision",
-                hint=f"gfs recover {op.flow} --task {op.task} --decide retry --reason REASON",
-            )
-
-
-def answer_claim(session: Session, outcome: Outcome) -> None:
-    """Print the task that was claimed, its attempt, and how it is settled."""
-    data = session.outcome_data(outcome)
-    receipt, flow = outcome.receipt, outcome.flow
-    assert flow is not None
-    made = receipt.made if receipt else outcome.op.made_in(flow)  # type: ignore[attr-defined]
-    task = next((task for task in flow.children if task.id in made), None)
-    if task is None or task.claim is None:
-        session.answer(outcome)
-        return
-    attempt = task.claim.attempt
-    data |= {
-        "task": task.id,
-        "goal": task.goal,
-        "attempt": attempt,
-        "worker": task.claim.worker,
-        "until": task.claim.until,
-        "next": _done_command(flow.id, task.id, attempt),
-    }
-    text = (
-        f"{session.outcome_text(outcome)}: {task.id} attempt {attempt} until {task.claim.until}\n"
-        f"goal: {task.goal}\n"
-        f"next: gfs task done {flow.id} {task.id} --attempt {attempt} --result REF"
-    )
-    output.success(data, output.safe(text), as_json=session.json)
-
-
-def _done_command(flow: str, task: str, attempt: int) -> list[str]:
-    return ["gfs", "task", "done", flow, task, "--attempt", str(attempt), "--result", "REF"]
-
-
-def run(session: Session, op: FlowOp) -> None:
-    """Commit an op on a task and print the flow and the task."""
-    if session.dry_run:
-        session.write(op)
-        return
-    outcome = session.store(writing=True).commit(op)
-    flow = outcome.flow
-    name = getattr(op, "task", None)
-    if flow is not None and name is None and outcome.commit:
-        name = next(iter(op.made_in(flow)), None)
-    task = next((t for t in flow.children if t.id == name), None) if flow else None
-    data: dict[str, Any] = session.outcome_data(outcome)
-    text = session.outcome_text(outcome)
-    if task is not None:
-        data |= {"task": task.id, "task_status": task.status}
-        text += f": {task.id} {task.status}"
-    output.success(data, text, as_json=session.json)
+    answer_claim(session, commit_claim(session, op))
 
 
 @writes
@@ -164,12 +101,15 @@ def renew(
 
     Example: gfs task renew f-k2m9qx t2 --lease 4h
     """
+    lease_s = config.seconds_of(lease, "--lease")
     op = session.op(
         taskops.TaskRenew,
+        derived=("until",),
+        asked={"lease": lease_s},
         flow=session.flow_id(id),
         task=task,
         attempt=attempt,
-        until=config.later(config.seconds_of(lease, "--lease")),
+        until=config.later(lease_s),
     )
     run(session, op)
 
@@ -213,21 +153,8 @@ def done(
         run(session, op)
     except Stale as error:
         if error.details.get("lost") and not session.dry_run:
-            keep_result(session, op.flow, task, attempt, result, error)
+            keep_result(session, op, error)
         raise
-
-
-def keep_result(
-    session: Session, flow: str, task: str, attempt: int | None, result: str, error: Stale
-) -> None:
-    """Keep the result of a holder that lost its claim as a note, while the flow is open."""
-    text = f"A result for {task} came after its claim (attempt {attempt}) was lost: {result}"
-    try:
-        note = ops.Note(at=config.now(), by=session.actor, flow=flow, text=text)
-        session.store().commit(note)
-    except GfsError:
-        return
-    error.hint = f"the result was kept as a note; {error.hint}"
 
 
 @writes

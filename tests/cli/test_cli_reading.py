@@ -150,6 +150,7 @@ def test_list_as_json(many):
         "labels": [],
         "state": "stale",
         "unmanaged": False,
+        "tasks": {},
     }
 
 
