@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import html
 import re
+from bisect import bisect_right
+from collections.abc import Iterator
 
 from gitflowstate import marker
 
 _FENCE = "```"
+_DIAGRAM = "```mermaid"
 _HEADING = re.compile(r"#{1,6} +")
 _CELL = re.compile(r"(?<!\\)\|")
 _TAG = re.compile(r"</?[a-z][a-z0-9]{0,9}(?: [^<>]{0,200})?/?>")
@@ -28,11 +31,8 @@ _INLINE = re.compile(
 def plain(markdown: str) -> str:
     """Return the text of a message: no marker, no diagram, no markup; blank lines are single."""
     kept: list[str] = []
-    fenced = False
-    for line in marker.body(markdown).split("\n"):
-        if line.lstrip().startswith(_FENCE):
-            fenced = not fenced
-        elif not fenced and not _is_rule(line):
+    for line in _without_diagrams(marker.body(markdown).split("\n")):
+        if not _is_rule(line):
             shown = _line(line)
             if shown or (kept and kept[-1]):
                 kept.append(shown)
@@ -42,6 +42,20 @@ def plain(markdown: str) -> str:
 def quiet(text: str) -> str:
     """Return plain text in which no chat finds somebody to notify. Idempotent."""
     return re.sub(r"[@<](?=\S)", r"\g<0> ", text)
+
+
+def _without_diagrams(lines: list[str]) -> Iterator[str]:
+    """Yield the lines that are in no diagram; one that nothing ends is none."""
+    ends = [number for number, line in enumerate(lines) if line.strip() == _FENCE]
+    after = 0
+    for number, line in enumerate(lines):
+        if number < after:
+            continue
+        if line.strip() == _DIAGRAM:
+            place = bisect_right(ends, number)
+            after = ends[place] + 1 if place < len(ends) else 0
+        elif line.strip() != _FENCE:
+            yield line
 
 
 def _is_table(line: str) -> bool:

@@ -71,6 +71,12 @@ def test_any_text_becomes_plain_text(text):
     assert "\n\n\n" not in plaintext.plain(text)
 
 
+def test_only_a_diagram_that_ends_is_left_out():
+    fence = "```"
+    assert plaintext.plain(f"a\n{fence}mermaid\nx\n{fence}\nb\n{fence}mermaid\nc") == "a\nb\nc"
+    assert plaintext.plain(f"a\n{fence}\nx\n{fence}\nb") == "a\nx\nb"
+
+
 def test_it_is_linear():
-    for unit in ("[", "<a", "|-", "\\", "&a", "`", "[a](", "<!--", "# "):
+    for unit in ("[", "<a", "|-", "\\", "&a", "`", "[a](", "<!--", "# ", "```mermaid\\n"):
         plaintext.plain(unit * 60_000)
