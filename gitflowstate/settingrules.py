@@ -150,7 +150,7 @@ def _among(channels: Mapping[str, ChannelSettings], faults: list[Fault]) -> Iter
         if own.fallback is not None and own.fallback not in named - {name}:
             yield Fault((*at, "fallback"), "must be the name of another channel")
         key = _UNSHARED.get(own.kind)
-        variable = key and (getattr(own, key) or "GFS_GITHUB_TOKEN")
+        variable = key and (getattr(own, key) or own.kind)  # a kind has its own default
         if key and variable and first.setdefault(variable, name) != name:
             said = f"must name another variable than that of channels.{first[variable]}"
             yield Fault((*at, key), f"{said}: one budget is kept for each")

@@ -343,6 +343,14 @@ def test_reading_it_costs_a_short_command_no_pydantic():
     assert run.stdout.strip() == b"set()"
 
 
+def test_every_example_of_the_pages_is_right():
+    folder = Path(__file__).parents[1] / "docs"
+    pages = [page.read_text("utf-8") for page in folder.rglob("*.md")]
+    blocks = [block for page in pages for block in re.findall(r"```toml\n([\s\S]*?)```", page)]
+    assert len(blocks) >= 5
+    assert [settings.check(block.encode()) for block in blocks] == [[]] * len(blocks)
+
+
 def test_every_key_has_a_place_in_the_settings():
     assert tuple(settingforms.CHANNEL) == ChannelSettings._fields
     assert tuple(settingforms.POLICY) == Policy._fields

@@ -1,0 +1,76 @@
+"""The channel that prints on this machine, and keeps a Markdown file where it is given one.
+
+Rule: what users wrote reaches a terminal only through `prose.terminal` (hazard F5).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from gitflowstate import plaintext, prose
+from gitflowstate.adapters.board import Board
+from gitflowstate.delivery import NotSent
+from gitflowstate.kinds import Time
+from gitflowstate.ports import Capabilities, Found, Notice
+
+LIMIT = 60_000
+
+Show = Callable[[str], None]
+
+
+class ConsoleChannel:
+    """Prints each notice; an edit is printed as well, since print cannot be taken back."""
+
+    def __init__(self, name: str, board: Board | None = None, show: Show | None = None) -> None:
+        """Keep what is needed; `show` gets each text, and may raise OSError."""
+        self.name = name
+        self.capabilities = Capabilities(edits=True, searches=board is not None, limit=LIMIT)
+        self._board = board
+        self._show = show or printed
+
+    def post(self, notice: Notice) -> str:
+        """Add the notice to the file and print it; return its id."""
+        made = self._board.add(notice) if self._board else f"{notice.flow}/{notice.kind}"
+        self._print(notice)
+        return made
+
+    def edit(self, id: str, notice: Notice) -> str:  # noqa: A002  the word of the protocol
+        """Change the message in the file and print it. Raises Gone."""
+        if self._board:
+            self._board.change(id, notice)
+        self._print(notice)
+        return id
+
+    def find(self, notice: Notice, since: Time | None) -> list[Found]:
+        """Return what the file holds about the flow, whenever it was written."""
+        del since
+        return self._board.find(notice.flow) if self._board else []
+
+    def close(self) -> None:
+        """Do nothing: nothing is kept open."""
+
+    def _print(self, notice: Notice) -> None:
+        try:
+            self._show(shown(notice))
+        except (OSError, ValueError):  # ValueError: it was closed
+            raise NotSent("standard output cannot be written") from None
+
+
+def shown(notice: Notice) -> str:
+    """Return what is printed: the title, and the text indented below it."""
+    title = prose.terminal(prose.fold(notice.title), lines=False)
+    lines = prose.terminal(plaintext.plain(notice.text)).split("\n")
+    return "\n".join([title, *(f"  {line}".rstrip() for line in lines)])
+
+
+def printed(text: str) -> None:
+    """Print a text on standard output, in UTF-8 whatever the locale says.
+
+    Raises OSError, or ValueError where that is closed.
+    """
+    if sys.stdout is None:
+        raise ValueError("closed")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(f"{text}\n\n".encode("utf-8", "backslashreplace"))
+    sys.stdout.flush()

@@ -1,0 +1,164 @@
+"""From `gfs.toml` to a channel: by its kind, and with what the environment holds."""
+
+import subprocess
+import sys
+
+import pytest
+from fakes.webhooks import Phone, Receiver
+from fakes.worlds import SECRET, Clock
+
+from gitflowstate import settings
+from gitflowstate.adapters import registry
+from gitflowstate.delivery import Unauthorised
+from gitflowstate.errors import Invalid, Usage
+from gitflowstate.ports import Notice
+from gitflowstate.settings import ChannelSettings
+
+NOTICE = Notice("f-1", "final", 4, None, "f-1 is done", "**Done**")
+ENVIRON = {
+    "GFS_WEBHOOK_SECRET": SECRET,
+    "GFS_SLACK_TOKEN": "token-for-tests",
+    "GFS_CHAT_URL": "json://127.0.0.1:9/",
+    "GFS_HOOK_URL": "https://hooks.example.org/secret-path",
+}
+
+
+def made(text, environ=None, name="ops", **given):
+    known = settings.parse(f"[channels.{name}]\n{text}\n".encode())
+    given = {"clock": Clock(), **given}
+    return registry.make(
+        name, known.channel(name), ENVIRON if environ is None else environ, **given
+    )
+
+
+@pytest.mark.req("R-TF-50")
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ('kind = "console"', "ConsoleChannel"),
+        ('kind = "webhook"\ntarget = "https://hooks.example.org/x"', "WebhookChannel"),
+        ('kind = "webhook"\nurl_env = "GFS_HOOK_URL"', "WebhookChannel"),
+        ('kind = "chat"', "ChatChannel"),
+        ('kind = "slack"\ntarget = "C0123456789"', "SlackChannel"),
+    ],
+)
+def test_the_kind_chooses_the_adapter(text, kind):
+    channel = made(text)
+    assert (type(channel).__name__, channel.name) == (kind, "ops")
+    channel.close()
+
+
+def test_every_kind_of_the_settings_is_made_or_named_as_missing():
+    assert set(registry.KINDS) <= set(settings.settingrules.CHANNEL["kind"].form.schema["enum"])
+    for kind in ("github", "pigeon"):
+        if kind not in registry.KINDS:
+            with pytest.raises(Usage, match=f"kind {kind}") as refused:
+                registry.make("ops", ChannelSettings(kind), {}, clock=Clock())
+            assert "console, webhook, chat, slack" in refused.value.hint
+
+
+@pytest.mark.req("G2")
+@pytest.mark.parametrize(
+    ("text", "variable"),
+    [
+        ('kind = "webhook"\ntarget = "https://hooks.example.org/x"', "GFS_WEBHOOK_SECRET"),
+        ('kind = "webhook"\ntarget = "https://a.example/"\nsecret_env = "GFS_A"', "GFS_A"),
+        ('kind = "webhook"\nurl_env = "GFS_B"', "GFS_B"),
+        ('kind = "chat"', "GFS_CHAT_URL"),
+        ('kind = "chat"\nurl_env = "GFS_C"', "GFS_C"),
+        ('kind = "slack"\ntarget = "C0123456789"', "GFS_SLACK_TOKEN"),
+        ('kind = "slack"\ntarget = "C0123456789"\ntoken_env = "GFS_D"', "GFS_D"),
+    ],
+)
+@pytest.mark.parametrize("value", [None, "", "  \n", "two\nlines", "n\u00f6", "a\x1bb"])
+def test_a_variable_that_holds_no_secret_is_named(text, variable, value):
+    environ = {**ENVIRON, variable: value}
+    if value is None:
+        del environ[variable]
+    with pytest.raises(Unauthorised, match=variable) as refused:
+        made(text, environ)
+    assert refused.value.code == 77
+    assert value is None or not value.strip() or value not in str(refused.value)
+
+
+@pytest.mark.req("G2")
+def test_a_url_of_the_environment_is_judged_and_not_repeated():
+    environ = {**ENVIRON, "GFS_HOOK_URL": "https://ann:secret@hooks.example.org/"}
+    with pytest.raises(Invalid, match="GFS_HOOK_URL must not hold a user") as refused:
+        made('kind = "webhook"\nurl_env = "GFS_HOOK_URL"', environ)
+    assert "secret" not in repr((refused.value, refused.value.details))
+
+
+def test_a_secret_may_end_in_a_newline_and_reaches_what_uses_it():
+    receiver = Receiver(SECRET)
+    try:
+        text = (
+            f'kind = "webhook"\ntarget = "http://127.0.0.1:{receiver.port}/"\n'
+            'allow_addresses = ["127.0.0.1"]\nsecret_env = "GFS_A"'
+        )
+        made(text, {"GFS_A": f"{SECRET}\n"}).post(NOTICE)
+        assert len(receiver.messages) == 1
+        receiver.secret = b"other"
+        with pytest.raises(Unauthorised, match="GFS_A"):
+            made(text, {"GFS_A": SECRET}).post(NOTICE)
+    finally:
+        receiver.stop()
+
+
+def test_a_chat_posts_to_what_its_variable_names():
+    phone = Phone()
+    try:
+        channel = made('kind = "chat"', {"GFS_CHAT_URL": f"json://127.0.0.1:{phone.port}/"})
+        channel.post(NOTICE)
+        assert [each["message"] for each in phone.messages] == ["Done"]
+    finally:
+        phone.stop()
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["nonsense", "json://", "json://a, json://b", "no-such-service://x", "https://a.example/"],
+)
+@pytest.mark.req("G2")
+def test_a_url_that_names_no_service_or_many_is_refused_by_its_variable(url):
+    with pytest.raises(Unauthorised, match="GFS_CHAT_URL") as refused:
+        made('kind = "chat"', {"GFS_CHAT_URL": url})
+    assert url not in str(refused.value)
+
+
+def test_a_console_keeps_its_file_below_the_folder_and_shows_where_it_is_told(tmp_path):
+    shown = []
+    channel = made('kind = "console"\nfile = "out/S.md"', folder=tmp_path, show=shown.append)
+    channel.post(NOTICE)
+    assert shown == ["f-1 is done\n  Done"]
+    assert (tmp_path / "out" / "S.md").exists()
+    assert channel.capabilities.searches
+
+
+@pytest.mark.parametrize(
+    ("text", "library"),
+    [('kind = "chat"', "apprise"), ('kind = "slack"\ntarget = "C0123456789"', "slack_sdk")],
+)
+def test_a_missing_extra_is_one_line_and_how_to_have_it(monkeypatch, text, library):
+    for name in [each for each in sys.modules if each.startswith("gitflowstate.adapters.")]:
+        if name.endswith((".chat", ".slack")):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, library, None)
+    monkeypatch.delattr("gitflowstate.adapters.chat", raising=False)
+    monkeypatch.delattr("gitflowstate.adapters.slack", raising=False)
+    with pytest.raises(Usage) as refused:
+        made(text)
+    assert refused.value.message == "channel 'ops' needs the chat extra"
+    assert refused.value.hint == "pip install 'gitflowstate[chat]'"
+
+
+def test_a_channel_imports_its_own_library_and_no_other():
+    code = (
+        "import sys; from gitflowstate.adapters import registry;"
+        "from gitflowstate.settings import ChannelSettings;"
+        "registry.make('console', ChannelSettings('console'), {}, clock=None);"
+        "libraries = {'httpx2', 'apprise', 'slack_sdk', 'pydantic', 'requests', 'asyncio'};"
+        "print(libraries & set(sys.modules), file=sys.stderr)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert run.stderr.decode().strip() == "set()"
