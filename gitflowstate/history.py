@@ -6,10 +6,12 @@ that parent; the first commit of a shallow clone is taken as given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
 from typing import NamedTuple
 
-from gitflowstate import codec, documents, handmade, machine
+from gitflowstate import codec, documents, handmade, machine, prose
 from gitflowstate.cursors import cursor_ref
 from gitflowstate.definitions import FLOWS, Definition
 from gitflowstate.errors import Corrupt, GfsError, Invalid, NotFound
@@ -18,6 +20,8 @@ from gitflowstate.kinds import MAX_DOCUMENT
 from gitflowstate.message import RULES, Record, decode_message, decode_trailers, large_parts
 from gitflowstate.model import GOVERNED, Flow, Value
 from gitflowstate.ops import FlowOp
+
+MOST_UNSEEN = 1000  # commits that are looked at for what an actor has not seen
 
 
 class Step(NamedTuple):
@@ -42,13 +46,9 @@ def steps(repo: Repository, head: str, governed: Sequence[str] = GOVERNED) -> It
 def of_flow(repo: Repository, head: str, flow: str) -> Iterator[Step]:
     """Yield the commits that changed a flow, newest first, those made by hand included."""
     for step in steps(repo, head):
-        if step.trailers is None:
-            before = step.parent.tree if step.parent else None
-            if flow in handmade.touched(repo, before, step.commit.tree):
-                yield step
-        elif step.trailers.get("Flow") == flow:
+        if flow in _flows_of(repo, step):
             yield step
-            if step.trailers.get("Revision") == "1":
+            if (step.trailers or {}).get("Revision") == "1":
                 return
 
 
@@ -68,6 +68,43 @@ def at_revision(repo: Repository, head: str, flow: str, revision: int) -> Flow:
     if by_hand is None:
         raise NotFound(f"{flow} has no revision {revision}", hint=f"gfs log {flow}")
     return by_hand
+
+
+def unseen(
+    repo: Repository, head: str, actor: str, flows: Iterable[str], most: int = MOST_UNSEEN
+) -> dict[str, list[Step]]:
+    """Return what others did to each flow since the actor's own last op on it, oldest first.
+
+    One walk for all of them, over `most` commits at most; where it is cut short before that op,
+    by this or by a hole in the history, what it met is returned. A flow on which the actor never
+    acted has nothing that is new to it.
+    """
+    told, wanted = prose.inert(actor), set(flows)
+    found: dict[str, list[Step]] = {flow: [] for flow in wanted}
+    whole = False
+    with suppress(Corrupt):
+        for step in islice(steps(repo, head), most):
+            trailers = step.trailers or {}
+            for flow in wanted & _flows_of(repo, step):
+                if trailers.get("Actor") == told:
+                    wanted.discard(flow)
+                elif trailers.get("Revision") == "1":
+                    wanted.discard(flow)
+                    del found[flow]
+                else:
+                    found[flow].append(step)
+            whole = step.parent is None and not step.commit.parents
+            if not wanted or whole:
+                break
+    never = wanted if whole else ()
+    return {flow: met[::-1] for flow, met in found.items() if met and flow not in never}
+
+
+def _flows_of(repo: Repository, step: Step) -> set[str]:
+    if step.trailers is not None:
+        return {step.trailers.get("Flow", "")}
+    before = step.parent.tree if step.parent else None
+    return {*handmade.touched(repo, before, step.commit.tree)}
 
 
 class Changes(NamedTuple):

@@ -22,7 +22,7 @@ from gitflowstate.model import (
     key_path,
     plan_path,
 )
-from gitflowstate.ops import Fail, Handoff, Import, Note, Reopen, Resume, Take, Update, Wait
+from gitflowstate.ops import Done, Fail, Handoff, Import, Note, Reopen, Resume, Take, Update, Wait
 from gitflowstate.store import Store
 from gitflowstate.taskops import Plan as PlanOp
 from gitflowstate.taskops import Recover, TaskAdd, TaskClaim, TaskDone, TaskFail, TaskWait
@@ -120,6 +120,81 @@ def test_a_revision_that_only_a_person_made_is_found(lab):
     assert history.at_revision(lab.repo, lab.head, "f-1", 7).progress == "by hand"
     with pytest.raises(NotFound):
         history.at_revision(lab.repo, lab.head, "f-1", 4)
+
+
+# ── what an actor has not seen ──────────────────────────────────────────────────────────────────
+
+
+def new_to(lab, actor, *flows, **options):
+    """Return the subjects of what is new to an actor, without the flows' ids, by flow."""
+    found = history.unseen(lab.repo, lab.head, actor, flows or ("f-1", "f-2"), **options)
+    subjects = {
+        flow: [step.commit.message.decode("utf-8", "replace").split("\n")[0] for step in steps]
+        for flow, steps in found.items()
+    }
+    return {
+        flow: [subject.removeprefix(f"{flow} ") for subject in told]
+        for flow, told in subjects.items()
+    }
+
+
+@pytest.mark.req("R-TF-31")
+def test_what_is_new_is_what_others_did_after_an_actors_own_last_op(lab):
+    """On each flow by itself, oldest first; those it never touched have nothing new."""
+    lab.create("f-2")
+    lab.commit(Note, text="one", by="bob")
+    lab.update("half way")
+    lab.commit(Note, text="two", by="bob @home")
+    assert new_to(lab, "ann") == {"f-1": ["r4 note: two"]}
+    assert new_to(lab, "bob") == {"f-1": ["r3 update: half way", "r4 note: two"]}
+    assert new_to(lab, "bob @home") == new_to(lab, "nobody") == {}
+    lab.commit(Note, "f-2", text="three", by="bob")
+    assert new_to(lab, "ann") == {"f-1": ["r4 note: two"], "f-2": ["r2 note: three"]}
+    assert new_to(lab, "ann", "f-2") == {"f-2": ["r2 note: three"]}
+
+
+def test_the_end_of_a_flow_and_edits_by_hand_are_new_too(lab):
+    lab.by_hand(lab.edited(revision=2, progress="by hand"))
+    lab.commit(Done, result="out.md", by="local")
+    assert new_to(lab, "ann") == {"f-1": ["by hand", "r3 done: out.md"]}
+
+
+def test_a_walk_that_is_cut_short_tells_what_it_met(lab):
+    for number in range(5):
+        lab.commit(Note, text=f"{number}", by="bob")
+    assert new_to(lab, "ann", most=2) == {"f-1": ["r5 note: 3", "r6 note: 4"]}
+    assert new_to(lab, "nobody", most=2) == {"f-1": ["r5 note: 3", "r6 note: 4"]}
+    assert new_to(lab, "nobody", most=100) == {}
+
+
+def test_a_hole_in_the_history_cuts_the_walk_short(lab):
+    for number in range(3):
+        lab.commit(Note, text=f"{number}", by="bob")
+    loose(lab.repo, git(lab.gitdir, "rev-parse", f"{MAIN}~2")).unlink()
+    with Repository.open(lab.gitdir) as fresh:
+        found = history.unseen(fresh, lab.head, "ann", ["f-1"])
+    assert len(found["f-1"]) == 1
+
+
+def test_the_end_of_a_shallow_clone_cuts_the_walk_short(lab):
+    for number in range(3):
+        lab.commit(Note, text=f"{number}", by="bob")
+    shallow = lab.clone("shallow", "--depth=2")
+    with Repository.open(shallow / ".git") as repo:
+        found = history.unseen(repo, lab.head, "ann", ["f-1"])
+    assert len(found["f-1"]) == 2
+
+
+def test_an_imported_flow_that_an_actor_never_touched_has_nothing_new(lab):
+    document = codec.checked(
+        Flow(
+            schema_version=1, id="f-9", goal="g", status="running", revision=7, owner="ann",
+            updated_at=LATER, next_action="n", children=(),
+        )
+    )  # fmt: skip
+    lab.commit(Import, "f-9", document=document)
+    lab.commit(Note, "f-9", text="x")
+    assert new_to(lab, "bob", "f-9") == {}
 
 
 # ── changes ─────────────────────────────────────────────────────────────────────────────────────

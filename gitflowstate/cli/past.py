@@ -51,6 +51,13 @@ def entries_since(session: Session, flow: str, revision: int) -> list[LogEntry]:
     return found[::-1]
 
 
+def entries_unseen(session: Session, flows: list[str]) -> dict[str, list[LogEntry]]:
+    """Return what others did to flows since this actor's own last op on each, oldest first."""
+    store = session.store()
+    found = history.unseen(store.repo, store.head().oid, session.actor, flows)
+    return {flow: [entry(step) for step in steps] for flow, steps in found.items()}
+
+
 def _entry_json(item: LogEntry) -> dict[str, Any]:
     return item._asdict()
 

@@ -203,8 +203,9 @@ def brief(
         typer.Option(metavar="N", help="With one ID: what changed after revision N."),
     ] = None,
 ) -> None:
-    """Print what a new session needs: what is done, what blocks, what comes next.
+    """Print what a new session needs: what is done, what blocks, what comes next, what is new.
 
+    New is what others did since this actor's own last change of a flow.
     Example: gfs brief --max-chars 2000
     """
     from gitflowstate import brief as briefing
@@ -222,9 +223,10 @@ def brief(
         flows, broken = _sorted(session, archived=False)
     for item in broken:
         output.warn(f"{item.path}: {item.error.message}")
-    changes = {}
     if since is not None:
-        changes[flows[0].id] = past.entries_since(session, flows[0].id, since)
+        changes = {flows[0].id: past.entries_since(session, flows[0].id, since)}
+    else:
+        changes = past.entries_unseen(session, [flow.id for flow in flows])
     text = briefing.brief(
         flows, config.now(), max_chars, changes=changes, unmanaged=session.unmanaged()
     )

@@ -50,7 +50,8 @@ def recover(
     if decide not in DECISIONS:
         raise Usage(f"--decide must be one of {', '.join(DECISIONS)}")
     reason_text, result_text = config.text(reason, "--reason"), config.text(result, "--result")
-    fields = {"task": task, "decide": decide, "reason": reason_text, "result": result_text}
+    fields: dict[str, Any] = {"task": task, "decide": decide}
+    fields |= {"reason": reason_text, "result": result_text}
     op = session.op(taskops.Recover, flow=flow.id, **fields)
     if not session.dry_run and not _is_answered(session, op):
         left = _freed(session, flow, taskrules.task_of(flow, task), workers)

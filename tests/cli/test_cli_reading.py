@@ -236,6 +236,23 @@ def test_a_brief_tells_what_changed_since(flow):
     assert "changed: " not in flow("brief", "plan", "--since", "3")
 
 
+@pytest.mark.req("R-TF-31")
+def test_a_brief_tells_an_actor_what_others_did_since_it_was_here(flow):
+    flow("note", "plan", "mine", "--as", "ann")
+    flow("create", "Other", "--id", "other", "--as", "ann")
+    flow("note", "plan", "yours", "--as", "bob")
+    flow("update", "plan", "--progress", "half")
+
+    def changed(actor):
+        said = flow("brief", "--as", actor).splitlines()
+        return [line.removeprefix("changed: ") for line in said if line.startswith("changed: ")]
+
+    assert changed("ann") == ["r3 note by bob: yours", "r4 update by local: half"]
+    assert changed("bob") == ["r4 update by local: half"]
+    assert changed("local") == []
+    assert changed("somebody-new") == []
+
+
 @pytest.mark.parametrize(
     "options", [("--since", "1"), ("plan", "plan", "--since", "1"), ("--max-chars", "0")]
 )
