@@ -37,10 +37,20 @@ def read(text: str) -> Marker | None:
     return Marker(found["flow"], found["kind"], revision) if _is_revision(revision) else None
 
 
+def parts(text: str) -> tuple[str, str]:
+    """Return a first line of ours, "" where there is none, and the rest, in which none can begin.
+
+    A marker is one, and what says that a message counts for nothing any more.
+    """
+    first, newline, rest = text.partition("\n")
+    if re.fullmatch(r"<!-- gfs:1 [^<>\n]{1,200}-->\r?", first) is None:
+        first, rest = "", first + newline + rest
+    return first, rest.replace("<!--", "&lt;!--")
+
+
 def body(text: str) -> str:
     """Return a text without its marker, and with nothing in it that could begin another."""
-    inside = text.partition("\n")[2] if read(text) else text
-    return inside.replace("<!--", "&lt;!--").lstrip("\n")
+    return parts(text)[1].lstrip("\n")
 
 
 def _is_revision(number: int) -> bool:

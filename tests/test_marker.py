@@ -61,3 +61,16 @@ def test_f3_f4_no_text_below_it_changes_it_or_begins_another(text, more):
 def test_a_body_is_the_text_without_its_marker_and_no_less_without_one():
     assert marker.body(f"{OURS}\n\none\ntwo\n") == "one\ntwo\n"
     assert marker.body("one\ntwo") == "one\ntwo"
+
+
+def test_a_message_that_counts_for_nothing_any_more_has_a_first_line_of_ours_too():
+    ended = "<!-- gfs:1 superseded flow=f-1 kind=status rev=4 -->"
+    assert marker.read(ended) is None
+    assert marker.parts(f"{ended}\n\n**Superseded.**") == (ended, "\n**Superseded.**")
+    for other in (
+        "<!-- gfs:2 x -->",
+        "<!-- gfs:1 a -- > b -->",
+        "<!-- gfs:1 x --> y",
+        "<!-- x -->",
+    ):
+        assert marker.parts(other) == ("", other.replace("<!--", "&lt;!--"))

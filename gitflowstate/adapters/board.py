@@ -17,12 +17,11 @@ from typing import NamedTuple
 
 from gitflowstate.codec import digest
 from gitflowstate.delivery import Gone, NotSent, Refused
-from gitflowstate.marker import read
+from gitflowstate.marker import parts, read
 from gitflowstate.ports import Found, Notice
 
 _END = "<!-- gfs:1 end -->"
 _START = re.compile(r"<!-- gfs:1 message=([a-z]+-[0-9]{1,9}) in ([a-z0-9._-]{1,64}) -->")
-_OURS = re.compile(r"<!-- gfs:1 [^<>\n]{0,200}-->")
 _MOST_BYTES = 64 * 2**20
 
 
@@ -139,7 +138,5 @@ def _parsed(lines: list[str]) -> Iterator[Entry]:
 
 def _safe(text: str) -> str:
     """Return a text in which no line but the first can be one of ours."""
-    first, newline, rest = text.partition("\n")
-    if not _OURS.fullmatch(first):
-        first = first.replace("<!--", "&lt;!--")
-    return first + newline + rest.replace("<!--", "&lt;!--")
+    first, rest = parts(text)
+    return f"{first}\n{rest}" if first else rest

@@ -1,31 +1,24 @@
 """The channel that keeps messages in a Slack channel, with the token of an app of the user's.
 
 Rules: the marker is the metadata of a message, which no text can forge; what is shown is plain
-text, in which neither a mention nor a command of Slack's can come about (hazard F3). The token goes
-to Slack's own host alone, so no redirect is followed; nothing is sent twice by the library; nothing
-that Slack says becomes part of an error.
+text, in which neither a mention nor a command of Slack's can come about (hazard F3); nothing that
+Slack says becomes part of an error.
 """
 
 from __future__ import annotations
 
-import errno
-import json
-import logging
 import re
-import ssl
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from http.client import HTTPException
-from socket import gaierror
 from typing import TYPE_CHECKING, Any
-from urllib.error import HTTPError, URLError
-from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Request, build_opener
+from urllib.error import URLError
 
-from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from gitflowstate import marker, plaintext, prose
 from gitflowstate.adapters import answers
+from gitflowstate.adapters.slackwire import BASE_URL, SlackClient, is_unreached
 from gitflowstate.delivery import Gone, HoldOff, NotSent, Refused, Unauthorised, Unknown
 from gitflowstate.kinds import Time
 from gitflowstate.marker import MARKED_KINDS
@@ -36,14 +29,12 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 10
 LIMIT = 12_000
-BASE_URL = WebClient.BASE_URL
 EVENT = "gfs_notice"
 SUPERSEDED = "gfs_superseded"  # of a message that counts for nothing any more
 _SECTION = 3000  # characters of one block, by Slack's rule
 _PIECE = 500  # characters that fit into a block whatever they are
 _PAGE, _PAGES = 200, 20
 _MARGIN = timedelta(minutes=5)  # between the clock of Slack and ours
-_MOST_BYTES = 8 * 2**20  # of an answer
 
 _UNAUTHORISED = {
     *("invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired"),
@@ -86,9 +77,7 @@ class SlackChannel:
         self._target = target
         self._clock = clock
         self._variable = variable
-        self._client = _Client(
-            token=token, base_url=base_url, timeout=timeout_s, logger=_silent(), retry_handlers=[]
-        )
+        self._client = SlackClient(token, base_url, timeout_s)
         self._own: tuple[str, str] | None = None
 
     def post(self, notice: Notice) -> str:
@@ -151,7 +140,7 @@ class SlackChannel:
         except SlackApiError as error:
             refused = error.response
         except (URLError, OSError, HTTPException, ValueError) as error:
-            if _is_unreached(error):
+            if is_unreached(error):
                 hint = "what is owed is sent by a later run"
                 raise NotSent("Slack cannot be reached", hint=hint) from None
         if refused is not None:
@@ -268,65 +257,3 @@ def _epoch(since: Time | None) -> str:
         return "0"
     moment = datetime.fromisoformat(since)
     return str(max(0, int(moment.timestamp() - _MARGIN.total_seconds())))
-
-
-# ── the wire ────────────────────────────────────────────────────────────────────────────────────
-
-
-class _Client(WebClient):
-    """Slack's client, but it follows no redirect, and reads of an answer so much and no more."""
-
-    def _perform_urllib_http_request_internal(self, url: str, req: Request) -> dict[str, Any]:
-        del url  # the request has it
-        proxies = {"http": self.proxy, "https": self.proxy} if self.proxy else {}
-        tls = HTTPSHandler(context=self.ssl)
-        opener = build_opener(ProxyHandler(proxies), tls, _Straight())
-        try:
-            answer = opener.open(req, timeout=self.timeout)
-        except HTTPError as error:
-            answer = error
-        with answer:
-            body = answer.read(_MOST_BYTES + 1)
-        return {
-            "status": answer.status,
-            "headers": answer.headers,
-            "body": "",
-            "parsed_body": _parsed(body, answer.status),
-        }
-
-
-class _Straight(HTTPRedirectHandler):
-    """Follows no redirect: the token would go with it."""
-
-    def redirect_request(self, *_: object, **__: object) -> None:
-        """Leave a redirect what it is, an answer."""
-
-
-def _parsed(body: bytes, status: int) -> dict[str, Any]:
-    """Return the JSON of an answer. Raises ValueError where a success holds none."""
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        found = None
-    if isinstance(found, dict) and len(body) <= _MOST_BYTES:
-        return found
-    if status == 200:  # noqa: PLR2004  it may be done
-        raise ValueError("no JSON")
-    return {}
-
-
-def _is_unreached(error: Exception) -> bool:
-    """Tell whether an error proves that no request has left."""
-    reason = error.reason if isinstance(error, URLError) else None
-    nowhere = (errno.EHOSTUNREACH, errno.ENETUNREACH)
-    return isinstance(reason, (ConnectionRefusedError, gaierror, ssl.SSLCertVerificationError)) or (
-        isinstance(reason, OSError) and reason.errno in nowhere
-    )
-
-
-def _silent() -> logging.Logger:
-    """Return a logger that says nothing: its messages would hold what Slack says."""
-    logger = logging.getLogger("gitflowstate.slack")
-    logger.setLevel(logging.CRITICAL)  # it is asked for its level before it is spoken to
-    logger.disabled = True
-    return logger

@@ -171,9 +171,11 @@ def test_the_marker_moves_with_an_edit_and_goes_with_it(world):
         return
     channel.edit(known, notice(revision=7))
     assert kinds_of(world.channel(), notice()) == [("status", 7)]
-    channel.edit(known, notice(revision=7)._replace(text="*Superseded: see the other message.*"))
-    assert kinds_of(world.channel(), notice()) == []
-    assert "Superseded" in world.seen()[0]
+    for ended in ("", "<!-- gfs:1 superseded flow=f-1 kind=status rev=7 -->\n"):
+        channel.edit(known, notice(revision=7)._replace(text=f"{ended}**Superseded.**"))
+        assert kinds_of(world.channel(), notice()) == []
+        assert "Superseded" in world.seen()[0]
+        assert "gfs:1" not in world.seen()[0].removeprefix(ended)
     assert channel.edit(known, notice(revision=8)) == known
     assert kinds_of(world.channel(), notice()) == [("status", 8)]
 

@@ -139,17 +139,24 @@ def test_a_console_keeps_its_file_below_the_folder_and_shows_where_it_is_told(tm
     ("text", "library"),
     [('kind = "chat"', "apprise"), ('kind = "slack"\ntarget = "C0123456789"', "slack_sdk")],
 )
-def test_a_missing_extra_is_one_line_and_how_to_have_it(monkeypatch, text, library):
-    for name in [each for each in sys.modules if each.startswith("gitflowstate.adapters.")]:
-        if name.endswith((".chat", ".slack")):
-            monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, library, None)
-    monkeypatch.delattr("gitflowstate.adapters.chat", raising=False)
-    monkeypatch.delattr("gitflowstate.adapters.slack", raising=False)
-    with pytest.raises(Usage) as refused:
-        made(text)
-    assert refused.value.message == "channel 'ops' needs the chat extra"
-    assert refused.value.hint == "pip install 'gitflowstate[chat]'"
+def test_a_missing_extra_is_one_line_and_how_to_have_it(text, library):
+    code = (
+        f"import sys; sys.modules[{library!r}] = None\n"
+        "from gitflowstate import settings\nfrom gitflowstate.adapters import registry\n"
+        "from gitflowstate.errors import Usage\n"
+        "known = settings.parse(sys.stdin.buffer.read()).channel('ops')\n"
+        "try: registry.make('ops', known, {}, clock=None)\n"
+        "except Usage as refused: print(refused.message, refused.hint, sep='\\n')"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        input=f"[channels.ops]\n{text}\n".encode(),
+        capture_output=True,
+        check=True,
+    )
+    message, hint = run.stdout.decode().splitlines()
+    assert message == "channel 'ops' needs the chat extra"
+    assert hint == "pip install 'gitflowstate[chat]'"
 
 
 def test_a_channel_imports_its_own_library_and_no_other():
