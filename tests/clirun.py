@@ -124,6 +124,12 @@ def here(
     return Result(code, *texts)
 
 
+def as_json(argv: tuple[object, ...]) -> list[object]:
+    """Return a command that answers with JSON, the option before what is passed on."""
+    end = argv.index("--") if "--" in argv else len(argv)
+    return [*argv[:end], "--json", *argv[end:]]
+
+
 @contextmanager
 def _process_state(cwd: Path | None):
     """Undo what a command leaves to the end of its process."""
@@ -163,7 +169,7 @@ class Cli:
 
     def json(self, *argv: object, **given: Any) -> Any:
         """Run a command that succeeds; return the data of its envelope."""
-        result = self.run(*argv, "--json", **given)
+        result = self.run(*as_json(argv), **given)
         assert (result.code, result.err) == (0, ""), result
         return result.data
 

@@ -365,7 +365,8 @@ def test_an_ordinary_clone_is_read_and_not_written(flow, tmp_path):
     flow.git("clone", "-q", flow.gitdir, clone)
     mine = {"GFS_REPO": str(clone)}
     assert flow("export", "plan", env=mine) == flow("export", "plan")
-    assert flow("show", "plan", env=mine) == flow("show", "plan")
+    assert flow.json("show", "plan", env=mine) == flow.json("show", "plan")
+    assert flow("log", "plan", env=mine) == flow("log", "plan")
     error = flow.refuses(77, "note", "plan", "x", env=mine)
     assert "an ordinary clone" in error["message"]
     assert "GFS_REPO" in error["hint"]
