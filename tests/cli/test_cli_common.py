@@ -128,6 +128,15 @@ def test_an_old_revision_is_refused_and_told(flow, words):
     assert flow(*words, "--expect", "2").startswith("plan r3 ")
 
 
+@pytest.mark.req("R-TF-24", "R-TF-27")
+def test_what_is_not_there_has_no_revision(flow):
+    for words in (("create", "Goal", "--id", "new"), ("import", FOUNDING)):
+        error = flow.refuses(4, *words, "--expect", "3")
+        assert "is not there, at r3" in error["message"]
+    error = flow.refuses(4, "create", "Compare options", "--id", "plan", "--expect", "3")
+    assert error["message"] == "plan is at r1, not r3"
+
+
 # ── keys ────────────────────────────────────────────────────────────────────────────────────────
 
 

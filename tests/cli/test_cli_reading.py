@@ -253,6 +253,25 @@ def test_a_brief_tells_an_actor_what_others_did_since_it_was_here(flow):
     assert changed("somebody-new") == []
 
 
+def test_a_brief_tells_what_its_reader_has_not_seen(flow):
+    flow("create", "Other", "--id", "other", "--as", "bob")
+    flow("update", "plan", "--progress", "one", "--as", "ann")
+    flow("note", "plan", "hello", "--as", "bob")
+    flow("note", "other", "for bob", "--as", "bob")
+    flow("update", "plan", "--next", "two")
+
+    def changed(*options):
+        lines = flow("brief", *options).splitlines()
+        return [line.removeprefix("changed: ") for line in lines if line.startswith("changed: ")]
+
+    assert changed("--as", "ann") == ["r3 note by bob: hello", "r4 update by local: two"]
+    assert changed("--as", "ann", "plan") == changed("--as", "ann")
+    assert changed("--as", "bob") == ["r4 update by local: two"]
+    assert changed("--as", "never-here") == []
+    assert changed() == []
+    assert changed("--as", "ann", "plan", "--since", "3") == ["r4 update by local: two"]
+
+
 @pytest.mark.parametrize(
     "options", [("--since", "1"), ("plan", "plan", "--since", "1"), ("--max-chars", "0")]
 )
