@@ -48,6 +48,7 @@ VERBS = {
     "why": "planning",
     "graph": "planning",
     "work": "work",
+    "board": "board",
     "check": "exchange",
     "schema": "exchange",
     "import": "exchange",
