@@ -18,7 +18,7 @@ from gitflowstate.cursors import (
     receipt_path,
 )
 from gitflowstate.definitions import Definition
-from gitflowstate.errors import Corrupt
+from gitflowstate.errors import Corrupt, NotFound
 from gitflowstate.git import Repository
 from gitflowstate.model import Value
 from gitflowstate.store import Refs, Store
@@ -89,6 +89,8 @@ class CursorStore:
     def _read(self, path: str) -> Value | None:
         try:
             return self._store.document(path)
+        except NotFound:
+            return None
         except Corrupt as error:
             problem = f"the cursor of {self.channel} has a hole: {error.message}"
             if problem not in self.problems:

@@ -10,10 +10,10 @@ from functools import cached_property
 
 from gitflowstate import documents, handmade, history
 from gitflowstate.documents import Broken
+from gitflowstate.errors import Corrupt
 from gitflowstate.git import CommitInfo, Oid, Repository
 from gitflowstate.history import Changes
 from gitflowstate.model import Fallen, Flow
-from gitflowstate.store import Store
 
 
 class Snapshot:
@@ -35,7 +35,14 @@ class Snapshot:
 
     @cached_property
     def _fallen(self) -> dict[str, Fallen]:
-        return handmade.fallen(self.repo, Store(self.repo).managed(self._commit), self._commit)
+        """Find what edits by hand left unusable; without history the head itself says it."""
+        try:
+            managed = handmade.base(self.repo, self.head)
+        except Corrupt:
+            managed = None
+        if managed is None:
+            return handmade.entries(self.repo, self._commit.tree)
+        return handmade.fallen(self.repo, managed, self._commit)
 
     def changes(self, since: Oid | None) -> Changes:
         """Return the flows that changed after a commit, every flow where it is not known."""

@@ -26,7 +26,7 @@ from gitflowstate.cursors import (
     receipt_path,
 )
 from gitflowstate.cursorstore import CursorStore, definition, verify
-from gitflowstate.errors import Corrupt, NotFound, Rejected, Stale
+from gitflowstate.errors import Corrupt, Rejected, Stale
 from gitflowstate.git import Repository
 from gitflowstate.store import Store
 from gitflowstate.watchops import UNION, Ack, Advance, Begin, Hold, Mute, Park, Skip
@@ -428,8 +428,9 @@ def test_a_cursor_that_was_edited_by_hand_is_used_as_it_stands(lab, store):
 
 def test_there_is_no_cursor_before_the_first_pass(store):
     assert store.load() is None
-    with pytest.raises(NotFound):
-        store.delivery("f-1")
+    assert store.delivery("f-1") is None
+    assert store.acknowledged(1) == {}
+    assert store.problems == []
 
 
 def test_a_document_that_does_not_decode_counts_as_absent_and_is_said(lab, store):
