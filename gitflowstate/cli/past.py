@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated, Any, Optional
 
 import typer
 
-from gitflowstate import handmade, history, prose
+from gitflowstate import history
 from gitflowstate.cli import config, output
 from gitflowstate.cli.flow import FlowArgument
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import reads
 from gitflowstate.errors import Usage
-from gitflowstate.git import Repository
 from gitflowstate.history import Step
 from gitflowstate.listing import LogEntry
 from gitflowstate.model import Flow
-
-_UNSEEN = 300  # commits that a brief looks through for an operation of its reader
 
 
 def entry(step: Step) -> LogEntry:
@@ -60,36 +56,6 @@ def entries_unseen(session: Session, flows: list[str]) -> dict[str, list[LogEntr
     store = session.store()
     found = history.unseen(store.repo, store.head().oid, session.actor, flows)
     return {flow: [entry(step) for step in steps] for flow, steps in found.items()}
-
-
-def unseen(session: Session, flows: Collection[str]) -> dict[str, list[LogEntry]]:
-    """Return, by flow, what happened since the actor's own last operation on it, oldest first.
-
-    A flow is left out that the actor never touched, or not within the last 300 commits; and
-    `local` is everybody.
-    """
-    pending = set() if session.actor == config.DEFAULT_ACTOR else set(flows)
-    store, me = session.store(), prose.inert(session.actor)
-    found: dict[str, list[LogEntry]] = {}
-    met: dict[str, list[LogEntry]] = {}
-    for step in islice(history.steps(store.repo, store.head().oid), _UNSEEN) if pending else ():
-        for flow in pending.intersection(_flows_of(store.repo, step)):
-            item = entry(step)
-            if item.actor == me and not item.unmanaged:
-                found[flow] = met.get(flow, [])[::-1]
-                pending.discard(flow)
-            else:
-                met.setdefault(flow, []).append(item)
-        if not pending:
-            break
-    return found
-
-
-def _flows_of(repo: Repository, step: Step) -> list[str]:
-    """Return the flows that a commit changed."""
-    if step.trailers is None:
-        return handmade.touched(repo, step.parent.tree if step.parent else None, step.commit.tree)
-    return [step.trailers["Flow"]] if "Flow" in step.trailers else []
 
 
 def _entry_json(item: LogEntry) -> dict[str, Any]:

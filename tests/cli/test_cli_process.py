@@ -105,6 +105,19 @@ def test_a_signal_ends_with_its_code_and_one_document(flow, number, code, name):
     assert flow.head == before
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files cannot be seen")
+def test_no_file_of_ours_becomes_a_standard_stream(flow):
+    env = os.environ | {"GFS_REPO": str(flow.folder), "GFS": str(SCRIPT)}
+    line = 'exec "$GFS" note plan - >&- 2>&-'
+    with subprocess.Popen(["sh", "-c", line], stdin=subprocess.PIPE, env=env) as child:
+        try:
+            _await_reading(child.pid)
+            streams = [Path(f"/proc/{child.pid}/fd/{number}").readlink() for number in (1, 2)]
+        finally:
+            child.kill()
+    assert streams == [Path(os.devnull)] * 2
+
+
 def _await_reading(pid):
     """Wait until a process sleeps in a read of its standard input, which nobody closes."""
     state = Path(f"/proc/{pid}/syscall")
