@@ -255,12 +255,12 @@ def _fitting(op: Op) -> Op:
 
 
 @st.composite
-def worlds(draw) -> dict[str, Value]:
-    """Draw the documents of a small repository, by path."""
+def worlds(draw, **chosen: st.SearchStrategy[Any]) -> dict[str, Value]:
+    """Draw the documents of a small repository, by path; `chosen` is about its flows."""
     found: dict[str, Value] = {}
     for name in FLOWS:
         if draw(st.integers(0, 6)) < 6:
-            flow = draw(flows(id=st.just(name)))
+            flow = draw(flows(id=st.just(name), **chosen))
             found[place(flow)] = flow
     fallen = draw(seldom(values(Fallen, flow=flow_ids, revision=small)))
     if fallen:

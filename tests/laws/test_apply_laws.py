@@ -105,10 +105,7 @@ def test_a_change_is_one_flow_and_one_revision(case):
 
 @pytest.mark.req("R-TF-22")
 @many
-@given(
-    strategies.operations(),
-    strategies.worlds().filter(lambda world: any(path.startswith("archive/") for path in world)),
-)
+@given(strategies.operations(*on_flows), strategies.worlds(status=st.sampled_from(TERMINAL)))
 def test_a_terminal_flow_never_changes_except_by_reopen(op, world):
     """`adopt` alone may touch one beside it, and then only its revision."""
     state, after = applied(op, world)
