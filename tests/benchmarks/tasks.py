@@ -142,7 +142,7 @@ def _cold(desk: Desk, flow: str, task: str) -> float:
 
 
 def _warm(desk: Desk, flow: str, task: str) -> float:
-    desk.store.flow(flow)
+    desk.update(flow)  # the cold ones made this process forget
     return wall(lambda: desk.settle(flow, task))
 
 
