@@ -87,6 +87,9 @@ def _put(state: State, path: str, value: Value) -> State:
 def _begun(op: Begin, state: State, cursor: Cursor | None) -> State:
     if (cursor.acknowledged if cursor else 0) != op.chunks:
         raise _changed(op)
+    hold = cursor.hold if cursor else None
+    if op.anew and hold and held(hold, op.at):
+        raise _taken(op, hold)
     generation = cursor.generation if cursor else 0
     fresh = Cursor(
         schema_version=1,
@@ -142,7 +145,9 @@ def _changed(op: CursorOp) -> Stale:
 
 
 def _advanced(op: Advance, cursor: Cursor) -> Cursor:
-    if cursor.hold is not None and cursor.hold.by != op.holder:
+    if cursor.hold is None:
+        raise _changed(op)
+    if cursor.hold.by != op.holder:
         raise _taken(op, cursor.hold)
     uncertain = Lease(by=op.holder, until=op.at, notices=op.notices) if op.notices else None
     return cursor.replace(

@@ -74,6 +74,14 @@ def begin(
     return None
 
 
+def begin_anew(loaded: Cursor | None, channel: str, by: str, now: Time) -> Begin:
+    """Return the op after which nothing that was told counts any more."""
+    chunks = loaded.acknowledged if loaded else 0
+    return Begin(
+        at=now, by=by, channel=channel, cutoff=_before(now), anew=loaded is not None, chunks=chunks
+    )
+
+
 def begun(loaded: Cursor | None, op: Begin) -> Cursor:
     """Return the cursor that an op leaves, without writing it."""
     state = {**dict.fromkeys(cursormachine.reads(op)), CURSOR_PATH: loaded}

@@ -6,6 +6,7 @@ answered is believed only once the ref was read back.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 
 from gitflowstate.delivery import Unknown
@@ -17,10 +18,12 @@ from gitflowstate.ports import Remote
 class SharedRefs:
     """The refs at an origin, for a store that keeps its objects here."""
 
-    def __init__(self, repo: Repository, remote: Remote) -> None:
+    def __init__(
+        self, repo: Repository, remote: Remote, known: Mapping[str, Oid | None] | None = None
+    ) -> None:
         self.repo = repo
         self.remote = remote
-        self._known: dict[str, Oid | None] = {}
+        self._known = dict(known or {})
 
     def ref(self, name: str) -> Oid | None:
         """Return the commit that a ref names, once it is here; None where there is none.
@@ -28,15 +31,11 @@ class SharedRefs:
         It is asked for once, and again after a race was lost. Raises Unavailable.
         """
         if name not in self._known:
-            oid = self.remote.refs(name).get(name)
-            if oid is not None and not self.repo.has(oid):
-                self.remote.fetch(name, shallow=True)
-            self._known[name] = oid
-        return self._known[name]
-
-    def forget(self) -> None:
-        """Ask the origin again."""
-        self._known.clear()
+            self._known[name] = self.remote.refs(name).get(name)
+        oid = self._known[name]
+        if oid is not None and not self.repo.has(oid):
+            self.remote.fetch(name, shallow=True)
+        return oid
 
     def publish(self, ref: str, old: Oid | None, staged: Staged, log: str) -> bool:
         """Store the staged objects here and move the ref at the origin; False if a race was lost.

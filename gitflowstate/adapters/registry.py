@@ -111,3 +111,5 @@ _MAKERS: dict[str, Callable[[str, ChannelSettings, Outside], Channel]] = {
     "slack": _slack,
 }
 KINDS = tuple(_MAKERS)
+# How long one message may be, known before a channel is made.
+LIMITS = {"console": 60_000, "webhook": 60_000, "chat": 1500, "slack": 12_000, "github": 60_000}

@@ -41,7 +41,10 @@ _AUTH = re.compile(
 
 
 class GitRemote:
-    """One origin; `gitdir` is the repository whose objects are used."""
+    """One origin; `gitdir` is the repository whose objects are used.
+
+    `cut` tells that history need not be whole there; a relative URL begins at `folder`.
+    """
 
     def __init__(
         self,
@@ -51,9 +54,13 @@ class GitRemote:
         *,
         push_url: str | None = None,
         token: str | None = None,
+        folder: Path | None = None,
+        cut: bool = False,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         self.gitdir = gitdir
+        self.cut = cut
+        self._folder = folder
         self.url = url
         self.push_url = push_url or url
         self._timeout_s = timeout_s
@@ -70,7 +77,7 @@ class GitRemote:
 
     def fetch(self, name: str, *, shallow: bool = False) -> None:
         """Bring the commit of a ref into the objects alone. Raises Unavailable or Denied."""
-        cut = ["--depth=1"] if shallow and (self.gitdir / "shallow").exists() else []
+        cut = ["--depth=1"] if shallow and self.cut else []
         self.run(
             "fetch",
             "--quiet",
@@ -126,6 +133,7 @@ class GitRemote:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=self._environment,
+                cwd=self._folder,
                 start_new_session=True,  # a terminal could be asked for a password
             )
         except FileNotFoundError:
@@ -150,9 +158,11 @@ class GitRemote:
         return Unavailable(f"the origin is out of reach: {said}", hint="run the same command again")
 
 
-def origin_of(gitdir: Path, environment: Mapping[str, str]) -> tuple[str, str]:
+def origin_of(
+    gitdir: Path, environment: Mapping[str, str], folder: Path | None = None
+) -> tuple[str, str]:
     """Return where the origin of a clone is read, and where it is written. Raises NotFound."""
-    here = GitRemote(gitdir, "", environment)
+    here = GitRemote(gitdir, "", environment, folder=folder)
     try:
         found = [
             here.run("remote", "get-url", *push, "origin").strip() for push in ((), ("--push",))

@@ -49,6 +49,8 @@ VERBS = {
     "graph": "planning",
     "work": "work",
     "board": "board",
+    "watch": "watch",
+    "channel": "channel",
     "check": "exchange",
     "schema": "exchange",
     "import": "exchange",
@@ -61,6 +63,7 @@ VERBS = {
 # The verbs that are words of a noun, such as `gfs task claim`: all in the noun's own module.
 NOUNS = {
     "task": ("add", "claim", "renew", "release", "done", "fail", "wait", "resume", "retry"),
+    "channel": ("list", "check", "reset"),
 }
 EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_TERMINATED = 70, 130, 143
 _SIGNALS = {EXIT_INTERRUPTED: "interrupted", EXIT_TERMINATED: "terminated"}

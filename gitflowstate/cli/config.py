@@ -104,6 +104,11 @@ def debug() -> bool:
     return os.environ.get("GFS_DEBUG") == "1"
 
 
+def environment() -> dict[str, str]:
+    """Return the variables that hold something, for channels and for Git."""
+    return {name: value for name, value in os.environ.items() if value}
+
+
 def working_folder() -> Path:
     """Return the folder this runs in. Raises NotFound if it was removed meanwhile."""
     try:
@@ -173,6 +178,18 @@ def later(seconds: int) -> str:
     except OverflowError:
         raise Usage(f"{seconds} seconds from now is no time") from None
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
+class Clock:
+    """The real time, for what takes a clock."""
+
+    def now(self) -> str:
+        """Return the time in UTC."""
+        return now()
+
+    def later(self, seconds: int) -> str:
+        """Return the time that is so many seconds from now."""
+        return later(seconds)
 
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}

@@ -84,6 +84,11 @@ def warn(text: str) -> None:
     _write(sys.stderr, f"warning: {prose.terminal(text, lines=False)}")
 
 
+def aside(text: str) -> None:
+    """Print a text on stderr, beside the one answer."""
+    _write(sys.stderr, prose.terminal(text))
+
+
 def progress(text: str) -> None:
     """Show a line that the next one replaces, on a terminal only."""
     if is_terminal(sys.stderr):

@@ -1,0 +1,121 @@
+"""The channels of gfs.toml: which there are, what they are owed, and how to begin one anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gitflowstate.cli import config, output
+from gitflowstate.cli.session import Session
+from gitflowstate.cli.verb import reads
+from gitflowstate.cli.watch import ChannelArgument
+from gitflowstate.errors import NotFound
+
+
+@reads
+def list_(session: Session) -> None:
+    """List the channels: how far each has looked, what it is owed, and what it does not take.
+
+    Example: gfs channel list
+    """
+    from gitflowstate.cli import places
+
+    with places.opened(session, looking=True) as place:
+        known = place.settings()
+        rows = [_described(place, name, known) for name in sorted(known.channels)]
+        broken = [{"channel": name, "problem": why} for name, why in sorted(known.broken.items())]
+    for row in broken:
+        output.warn(f"channel {row['channel']} is not used: {row['problem']}")
+    text = "\n".join(_shown(row) for row in rows)
+    output.success({"channels": rows, "broken": broken}, text, as_json=session.json)
+
+
+def _described(place: Any, name: str, known: Any) -> dict[str, Any]:  # noqa: ANN401  imported late
+    from gitflowstate.cli.watch import rules_of
+    from gitflowstate.cursors import Cursor
+    from gitflowstate.looking import look
+
+    asked, cursors = known.channel(name), place.cursors(name)
+    cursor = cursors.load() or Cursor(schema_version=1)
+    row: dict[str, Any] = {"channel": name, "kind": asked.kind, "begun": cursor.head is not None}
+    if cursor.head is not None:
+        seen = look(place.flows, cursors, rules_of(asked), cursor)
+        row |= {"owed": seen.owed(), "parked": seen.parked()}
+    row["held_by"] = cursor.hold.by if cursor.hold else None
+    row["silent_until"] = cursor.budget.until if cursor.budget else None
+    row["problems"] = list(cursors.problems)
+    return row
+
+
+def _shown(row: dict[str, Any]) -> str:
+    start = f"{row['channel']} ({row['kind']}): "
+    if not row["begun"]:
+        return output.line(f"{start}not begun; gfs watch {row['channel']} --once begins it")
+    owed = f"{len(row['owed'])} flows owed" if row["owed"] else "nothing owed"
+    silent = f", silent until {row['silent_until']}" if row["silent_until"] else ""
+    details = [f"{flow} is not taken: {why}" for flow, why in row["parked"].items()]
+    lines = [output.line(f"{start}{owed}{silent}")]
+    return "\n".join([*lines, *(f"  {output.line(each)}" for each in details + row["problems"])])
+
+
+@reads
+def check(session: Session, channel: ChannelArgument) -> None:
+    """Check that a channel can be used: its settings, its variables, its cursor. Nothing is sent.
+
+    Example: gfs channel check github
+    """
+    from gitflowstate.adapters import registry
+    from gitflowstate.cli import places
+
+    with places.opened(session, channel, looking=True) as place:
+        asked = place.settings().channel(channel)
+        if asked.fallback is not None:
+            place.settings().channel(asked.fallback)
+        made = registry.make(
+            channel,
+            asked,
+            config.environment(),
+            clock=config.Clock(),
+            folder=session.location.folder,
+        )
+        can = made.capabilities
+        made.close()
+        cursors = place.cursors(channel)
+        cursor = cursors.load()
+    for problem in cursors.problems:
+        output.warn(problem)
+    data = {
+        "channel": channel,
+        "kind": asked.kind,
+        "edits": can.edits,
+        "searches": can.searches,
+        "limit": can.limit,
+        "begun": cursor is not None,
+    }
+    does = "edits its messages" if can.edits else "cannot edit its messages"
+    finds = "finds them again" if can.searches else "cannot be searched: a message may come twice"
+    text = f"{channel} ({asked.kind}) can be used; it {does} and {finds}"
+    output.success(data, text, as_json=session.json)
+
+
+@reads
+def reset(session: Session, channel: ChannelArgument) -> None:
+    """Begin a channel anew: what was told so far counts for nothing, and stays in history.
+
+    The next pass looks at every flow. Messages that it finds on the channel are kept and edited.
+    Example: gfs channel reset github
+    """
+    from gitflowstate import looking
+    from gitflowstate.cli import places
+
+    with places.opened(session, channel) as place:
+        place.settings().channel(channel)
+        cursors = place.cursors(channel)
+        loaded = cursors.load()
+        if loaded is None and not cursors.problems:
+            raise NotFound(
+                f"{channel} has no cursor yet", hint=f"gfs watch {channel} --once begins it"
+            )
+        op = looking.begin_anew(loaded, channel, session.actor, config.now())
+        cursors.commit(op)
+    text = f"{channel} begins anew; gfs watch {channel} --once looks at every flow"
+    output.success({"channel": channel, "reset": True}, text, as_json=session.json)
