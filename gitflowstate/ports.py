@@ -135,6 +135,9 @@ class Liveness(Protocol):
     def is_dead(self, worker: str) -> bool:
         """Tell whether a worker's lock proves that it is dead; absence proves nothing."""
 
+    def left(self, flow: str) -> list[str]:
+        """Return the dead workers on a flow of whom something is still kept."""
+
     def forget(self, worker: str) -> None:
         """Drop what was kept of a dead worker."""
 

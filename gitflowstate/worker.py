@@ -10,7 +10,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -78,6 +78,7 @@ class Worker:
             raise
 
     def _run(self, flow: Flow) -> Report:
+        first, left = flow, self.workers.left(flow.id) if self.workers else []
         while True:
             # Taken before anything is looked at: what is due from here on is not missed.
             now = self.clock.now()
@@ -89,6 +90,8 @@ class Worker:
                 continue
             until = outlook.next_chance(flow, now, self.settings.skew_s)
             if until is None or not self.settings.wait:
+                if flow is not first:  # what the dead did last is in it
+                    self._forget(left, flow)
                 return Report(flow, self.desk.completed, outlook.reasons(flow, now))
             self._sleep(flow, until)
             flow = self._load()
@@ -114,6 +117,13 @@ class Worker:
             ):
                 self.workers.forget(worker)
         return flow
+
+    def _forget(self, dead: Iterable[str], flow: Flow) -> None:
+        """Drop the locks of dead workers that hold nothing in the flow."""
+        held = {task.claim.worker for task in flow.children if task.claim}
+        for worker in dead:
+            if self.workers and worker not in held:
+                self.workers.forget(worker)
 
     def _dead(self, flow: Flow) -> Iterator[tuple[Task, Claim]]:
         """Yield the tasks whose claim is of a worker that this machine knows to be dead."""

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Self
 
 FOLDER = "gfs/workers"
+_SUFFIX = ".lock"
 
 
 def identity() -> dict[str, object]:
@@ -43,13 +44,14 @@ def _started() -> str:
 
 
 class WorkerLock:
-    """Hold a worker's lock: `with WorkerLock(gitdir, worker):`; the kernel frees it at death.
+    """Hold the lock of a worker on a flow while it lives; the kernel frees it at its death.
 
     The file goes with it, unless `keep` is set: then the claims left behind can be expired at once.
     """
 
-    def __init__(self, gitdir: Path, worker: str) -> None:
-        self.path = gitdir / FOLDER / f"{worker}.lock"
+    def __init__(self, gitdir: Path, worker: str, flow: str) -> None:
+        self.path = gitdir / FOLDER / f"{worker}{_SUFFIX}"
+        self.flow = flow
         self.keep = False
         self._file = -1
 
@@ -57,7 +59,7 @@ class WorkerLock:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.pwrite(self._file, json.dumps(identity()).encode(), 0)
+        os.pwrite(self._file, json.dumps(identity() | {"flow": self.flow}).encode(), 0)
         return self
 
     def __exit__(
@@ -80,33 +82,49 @@ class Workers:
 
     def is_dead(self, worker: str) -> bool:
         """Tell whether a worker's lock proves that it is dead."""
-        path = self.folder / f"{worker}.lock"
+        return self._dead(worker) is not None
+
+    def left(self, flow: str) -> list[str]:
+        """Return the dead workers on a flow whose locks are still here."""
+        with suppress(OSError):
+            names = [path.name for path in self.folder.glob(f"*{_SUFFIX}")]
+            found = (
+                (name.removesuffix(_SUFFIX), self._dead(name.removesuffix(_SUFFIX)))
+                for name in names
+            )
+            return [worker for worker, told in found if told and told.get("flow") == flow]
+        return []
+
+    def _dead(self, worker: str) -> dict[str, object] | None:
+        """Return the identity of a worker that is known to be dead."""
+        path = self.folder / f"{worker}{_SUFFIX}"
         if "/" in worker or not path.is_file():
-            return False
+            return None
         try:
             file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
-            return False
+            return None
         try:
-            return self._is_dead(file)
+            told = _identity_in(file)
+            return told if _is_dead(file, told) else None
         finally:
             os.close(file)
-
-    @staticmethod
-    def _is_dead(file: int) -> bool:
-        told, own = _identity_in(file), identity()
-        if told.get("boot_id", own["boot_id"]) != own["boot_id"]:
-            return bool(told.get("host") == own["host"])
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True
 
     def forget(self, worker: str) -> None:
         """Drop the lock of a dead worker."""
         with suppress(OSError):
-            (self.folder / f"{worker}.lock").unlink()
+            (self.folder / f"{worker}{_SUFFIX}").unlink()
+
+
+def _is_dead(file: int, told: dict[str, object]) -> bool:
+    own = identity()
+    if told.get("boot_id", own["boot_id"]) != own["boot_id"]:
+        return bool(told.get("host") == own["host"])
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _identity_in(file: int) -> dict[str, object]:

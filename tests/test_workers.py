@@ -27,7 +27,7 @@ def lock_of(folder, **changes):
 @pytest.mark.req("C-12")
 def test_a_worker_lives_while_it_holds_its_lock_and_leaves_nothing(tmp_path):
     known = Workers(tmp_path)
-    with WorkerLock(tmp_path, NAME) as lock:
+    with WorkerLock(tmp_path, NAME, "f-1") as lock:
         assert not known.is_dead(NAME)
         told = json.loads(lock.path.read_text())
         assert (told["pid"], told["host"]) == (os.getpid(), socket.gethostname())
@@ -42,7 +42,7 @@ def test_a_worker_that_was_killed_is_dead_at_once_and_can_be_forgotten(tmp_path)
     reading, writing = os.pipe()
 
     def live():
-        with WorkerLock(tmp_path, NAME):
+        with WorkerLock(tmp_path, NAME, "f-1"):
             os.write(writing, b"!")
             signal.pause()
 
@@ -61,9 +61,23 @@ def test_a_worker_that_was_killed_is_dead_at_once_and_can_be_forgotten(tmp_path)
 
 
 def test_a_worker_that_left_claims_behind_leaves_its_lock_as_proof(tmp_path):
-    with WorkerLock(tmp_path, NAME) as lock:
+    with WorkerLock(tmp_path, NAME, "f-1") as lock:
         lock.keep = True
     assert Workers(tmp_path).is_dead(NAME)
+
+
+def test_the_dead_of_a_flow_are_found_and_no_others(tmp_path):
+    known = Workers(tmp_path)
+    assert known.left("f-1") == []
+    with WorkerLock(tmp_path, NAME, "f-1") as lock:
+        lock.keep = True
+        assert known.left("f-1") == []
+    with WorkerLock(tmp_path, "bob.12345678", "f-2") as other:
+        other.keep = True
+    (tmp_path / FOLDER / "odd.lock").write_text("?")
+    assert known.left("f-1") == [NAME]
+    known.forget(NAME)
+    assert known.left("f-1") == []
 
 
 @pytest.mark.req("C-12")
@@ -107,5 +121,5 @@ def test_a_lock_that_cannot_be_opened_proves_nothing(tmp_path):
 
 
 def test_two_runs_cannot_have_one_name(tmp_path):
-    with WorkerLock(tmp_path, NAME), pytest.raises(BlockingIOError):
-        WorkerLock(tmp_path, NAME).__enter__()
+    with WorkerLock(tmp_path, NAME, "f-1"), pytest.raises(BlockingIOError):
+        WorkerLock(tmp_path, NAME, "f-1").__enter__()

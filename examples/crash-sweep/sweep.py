@@ -166,7 +166,7 @@ def work(kind: str, folder: Path, survives: int, dies_before: int) -> None:
         )
         flow = store.commit(create).flow
     settings = Settings(flow=FLOW, by="sweep", worker=config.mint_worker("sweep"), wait=False)
-    with WorkerLock(repo.gitdir, settings.worker):
+    with WorkerLock(repo.gitdir, settings.worker, FLOW):
         executor = Executor(log, survives)
         Worker(settings, store, executor, Clock(), Workers(repo.gitdir)).run(flow)
     repo.close()

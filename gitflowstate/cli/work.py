@@ -69,7 +69,7 @@ def work(
         wait=not no_wait,
     )
     executor = CommandExecutor(command, config.text(result_template, "--result-template"))
-    with WorkerLock(gitdir, settings.worker) as lock:
+    with WorkerLock(gitdir, settings.worker, settings.flow) as lock:
         run = Worker(settings, store, executor, _Clock(), Workers(gitdir), _show)
         try:
             report = run.run()

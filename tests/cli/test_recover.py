@@ -129,7 +129,7 @@ def test_a_worker_that_is_known_to_be_dead_is_listed_and_decided_on_at_once(left
     words = ("recover", "plan", "--task", "held", "--decide", "retry", "--reason", "it died")
     with at(TWELVE):
         left.refuses(4, *words)
-        with WorkerLock(left.gitdir, worker) as lock:
+        with WorkerLock(left.gitdir, worker, "plan") as lock:
             lock.keep = True
             left.refuses(4, *words)
         assert "held" in {row["task"] for row in left.json("recover", "plan")["tasks"]}

@@ -6,19 +6,18 @@ At scale 1 the numbers are small; `-m long` runs the matrices that the hazards n
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
 import threading
 import time
-import traceback
 from collections import Counter
 
 import pytest
 from flowrepo import Lab, created, made, revisions
 from gitrepo import MAIN, child, code_of, git
 from scaling import scale
+from together import PATIENCE_S, clean, opened, together
 
 from gitflowstate.errors import Blocked, GfsError, Stale, Unavailable
 from gitflowstate.git import Repository
@@ -29,7 +28,6 @@ from gitflowstate.syscalls import calls
 from gitflowstate.taskops import TaskAdd, TaskClaim
 
 LATER = "2026-09-06T12:00:00Z"
-PATIENCE_S = 60.0  # for a lock that many wait for; nothing here is about how long
 
 
 @pytest.fixture
@@ -38,37 +36,6 @@ def lab(tmp_path):
     found.create()
     yield found
     found.repo.close()
-
-
-@contextlib.contextmanager
-def opened(lab):
-    """Yield a store of this process's own."""
-    with Repository.open(lab.gitdir, writing=True) as repo:
-        yield Store(repo, timeout=PATIENCE_S)
-
-
-def together(lab, count, work):
-    """Run `work(number)` in that many processes, begun at once; return what each answered."""
-    gate, opener = os.pipe()
-    folder = lab.folder.parent / "answers"
-    folder.mkdir(exist_ok=True)
-
-    def act(number):
-        os.close(opener)
-        os.read(gate, 1)
-        try:
-            answer = [work(number), None]
-        except BaseException:  # noqa: BLE001  shown by the parent
-            answer = [None, traceback.format_exc()]
-        (folder / str(number)).write_text(json.dumps(answer))
-
-    pids = [child(lambda number=number: act(number)) for number in range(count)]
-    os.close(gate)
-    os.close(opener)
-    assert [code_of(pid) for pid in pids] == [0] * count
-    answers = [json.loads((folder / str(number)).read_text()) for number in range(count)]
-    assert [raised for _, raised in answers if raised] == []
-    return [answer for answer, _ in answers]
 
 
 def acknowledged_once(lab, answers, flow="f-1"):
@@ -83,12 +50,6 @@ def acknowledged_once(lab, answers, flow="f-1"):
     assert said[1:] == [told[revision] for revision in sorted(told)]
     assert lab.store.flow(flow).progress == said[-1]
     clean(lab)
-
-
-def clean(lab):
-    assert git(lab.gitdir, "rev-list", "--count", "--min-parents=2", MAIN) == "0"
-    assert lab.verify().problems == []
-    lab.sound()
 
 
 def updating(lab, rounds, *, again=()):
