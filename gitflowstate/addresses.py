@@ -131,7 +131,7 @@ def _is_public(address: Address) -> bool:
             return _is_public(_low(address))
         if address.is_site_local:
             return False
-    special = address.is_multicast or address.is_reserved or address.is_unspecified
+    special = address.is_multicast or address.is_reserved
     return address.is_global and not special and not any(address in each for each in _SERVICES)
 
 

@@ -1,12 +1,17 @@
 """Slack: its errors, its limits, its pages, and a token that goes nowhere else."""
 
+import errno
+from socket import gaierror
+from ssl import SSLCertVerificationError
+from urllib.error import URLError
+
 import pytest
 from fakes.loopback import Answer, Loopback
 from fakes.slacks import BOT, CHANNEL, USER
 from fakes.worlds import TOKEN, Clock, SlackWorld
 
 from gitflowstate import marker
-from gitflowstate.adapters import slack
+from gitflowstate.adapters import slack, slackwire
 from gitflowstate.adapters.slack import SlackChannel
 from gitflowstate.delivery import Gone, HoldOff, NotSent, Refused, Unauthorised, Unknown
 from gitflowstate.ports import Notice
@@ -122,6 +127,25 @@ def test_where_no_server_is_nothing_was_sent(world):
             nowhere.post(notice())
 
 
+@pytest.mark.parametrize(
+    ("error", "unreached"),
+    [
+        (URLError(ConnectionRefusedError(111, "refused")), True),
+        (URLError(gaierror(-2, "unknown")), True),
+        (URLError(SSLCertVerificationError(1, "unknown authority")), True),
+        (URLError(OSError(errno.ENETUNREACH, "no route")), True),
+        (URLError(ConnectionResetError(104, "reset")), False),
+        (URLError(TimeoutError("timed out")), False),
+        (URLError(BrokenPipeError(32, "broken pipe")), False),
+        (ConnectionRefusedError(111, "refused"), False),
+        (TimeoutError("timed out"), False),
+        (ValueError("no JSON"), False),
+    ],
+)
+def test_only_an_error_before_the_request_proves_that_nothing_was_sent(error, unreached):
+    assert slackwire.is_unreached(error) is unreached
+
+
 # ── finding ─────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -155,6 +179,28 @@ def test_only_the_app_itself_can_have_written_a_message_of_ours(world):
     same = server.write("U0OTHER", BOT, metadata=metadata(revision=5))
     assert [each.revision for each in channel.find(notice(), None)] == [4, 5]
     assert same in channel.find(notice(), None)[1].id
+
+
+@pytest.mark.req("F3")
+def test_a_token_without_a_bot_owns_no_message_that_has_none(world):
+    serve = world.server.serve
+    who = Answer(200, b'{"ok": true, "user_id": "U0ANN"}')
+    world.server.serve = lambda each: who if each.path.endswith("auth.test") else serve(each)
+    world.server.write("U0EVE", "", metadata=metadata())
+    mine = world.server.write("U0ANN", "", metadata=metadata())
+    (found,) = world.channel().find(notice(), None)
+    assert mine in found.id
+
+
+def test_what_counts_for_nothing_is_told_apart_in_slack_too(world):
+    channel = world.channel()
+    known = channel.post(notice())
+    assert world.server.messages[0]["metadata"] == metadata()
+    channel.edit(known, notice()._replace(text="**Superseded.**"))
+    assert world.server.messages[0]["metadata"] == {
+        "event_type": "gfs_superseded",
+        "event_payload": {"flow": "f-1"},
+    }
 
 
 def test_how_far_back_it_looks_leaves_room_for_clocks(world):
