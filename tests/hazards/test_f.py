@@ -235,23 +235,24 @@ def test_f6_markup_is_shown_as_it_was_typed(cli, text):
 
 
 @pytest.mark.req("F7")
-@pytest.mark.parametrize("char", ["\n", "\r", "\x1b", "\x7f", "\u2028", "\u2029", "\x85"])
-def test_f7_a_name_is_one_line(flow, char):
-    name = f"a{char}b"
-    for words in (
-        ("note", "plan", "x", "--as", name),
-        ("create", "Goal", "--owner", name),
-        ("handoff", "plan", "--to", name, "--reason", "r"),
-        ("update", "plan", "--label", name),
-        ("note", "plan", "x", "--key", name),
-        ("done", "plan", "--result", name),
-    ):
-        assert flow.refuses(3, *words)["name"] == "invalid"
-    for variable in ("GFS_ACTOR", "GFS_SESSION"):
-        error = flow.refuses(3, "note", "plan", "x", env={variable: name})
-        assert error["message"].startswith(f"{variable}: ")
-    document = flow.flow("plan") | {"id": "other", "owner": name}
-    flow.refuses(3, "import", "-", stdin=json.dumps(document).encode())
+def test_f7_a_name_is_one_line(flow, subtests):
+    for char in "\n\r\x1b\x7f\u2028\u2029\x85":
+        with subtests.test(char=ascii(char)):
+            name = f"a{char}b"
+            for words in (
+                ("note", "plan", "x", "--as", name),
+                ("create", "Goal", "--owner", name),
+                ("handoff", "plan", "--to", name, "--reason", "r"),
+                ("update", "plan", "--label", name),
+                ("note", "plan", "x", "--key", name),
+                ("done", "plan", "--result", name),
+            ):
+                assert flow.refuses(3, *words)["name"] == "invalid"
+            for variable in ("GFS_ACTOR", "GFS_SESSION"):
+                error = flow.refuses(3, "note", "plan", "x", env={variable: name})
+                assert error["message"].startswith(f"{variable}: ")
+            document = flow.flow("plan") | {"id": "other", "owner": name}
+            flow.refuses(3, "import", "-", stdin=json.dumps(document).encode())
 
 
 @pytest.mark.req("F7")
