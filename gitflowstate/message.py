@@ -179,13 +179,14 @@ def _complete(field: Field | None, raw: Any, files: Mapping[str, Any]) -> Any:  
 def decode_trailers(message: bytes) -> dict[str, str] | None:
     """Return the trailers of a message that gfs wrote, or None for any other.
 
-    They are taken from the last block alone, which must hold each exactly once and nothing else.
+    They are taken from the last block alone, which must hold each exactly once and nothing else;
+    a newer rule set may have others beside them.
     """
     block = message.decode("utf-8", "replace").rstrip("\n").rsplit("\n\n", 1)[-1]
     found: dict[str, str] = {}
     for line in block.split("\n"):
         name, colon, value = line.partition(": ")
-        if not colon or name not in TRAILERS or name in found:
+        if not colon or name in found:
             return None
         found[name] = value
     return found if _is_whole(found) else None
@@ -198,6 +199,7 @@ def _is_whole(found: Mapping[str, str]) -> bool:
     return (
         {"Actor", "Gfs-Rules", "Gfs-Op"} <= found.keys()
         and re.fullmatch("[0-9]{1,9}", found["Gfs-Rules"]) is not None
+        and (int(found["Gfs-Rules"]) > RULES or found.keys() <= {*TRAILERS})
         and (not about or about == _ABOUT)
         and (not about or re.fullmatch("[1-9][0-9]{0,15}", found["Revision"]) is not None)
     )

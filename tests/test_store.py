@@ -386,11 +386,11 @@ def test_a_preview_says_what_the_commit_then_does(lab, op):
 # ── a newer rule set, a newer schema ────────────────────────────────────────────────────────────
 
 
-@pytest.fixture
-def newer(lab):
-    """A head that a later version wrote, under rule set 2."""
+@pytest.fixture(params=["Gfs-Rules: 2", "Agent: x-1\nGfs-Rules: 2"], ids=["", "a new trailer"])
+def newer(lab, request):
+    """A head that a later version wrote, under rule set 2, which may have another trailer."""
     lab.update("by a later version")
-    text = git(lab.gitdir, "log", "-1", "--format=%B", MAIN).replace("Gfs-Rules: 1", "Gfs-Rules: 2")
+    text = git(lab.gitdir, "log", "-1", "--format=%B", MAIN).replace("Gfs-Rules: 1", request.param)
     forged = git(
         lab.gitdir,
         *("commit-tree", f"{MAIN}^{{tree}}", "-p", f"{MAIN}~", "-F", "-"),
