@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from filelock import UnixFileLock
 
 _POLL_S = 0.005  # filelock's own 50 ms make eight writers wait for seconds
+_HOLDER_BYTES = 127
 _WORD = re.compile(r"[a-z][a-z-]{0,30}")
 
 
@@ -132,9 +133,14 @@ class RepositoryLock:
             self._file.release()
 
     def _write_holder(self) -> None:
-        """Say who holds the lock, for the messages of those who wait."""
-        text = f"{os.getpid()} {_command()}\n".encode("utf-8", "replace")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        """Say who holds the lock, for the messages of those who wait.
+
+        Always in as many bytes, and over the last ones: some file systems send a file to the disk
+        at once when it was truncated before it was written.
+        """
+        text = f"{os.getpid()} {_command()}".encode("utf-8", "replace")
+        text = text[:_HOLDER_BYTES].ljust(_HOLDER_BYTES) + b"\n"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with suppress(OSError):
             descriptor = calls.open(f"{self._path}.holder", flags, 0o664)
             try:

@@ -97,6 +97,17 @@ def test_a_stopped_holder_is_named_with_its_pid_and_command(gitdir, monkeypatch)
         pass
 
 
+def test_nothing_of_a_longer_command_is_left(gitdir, monkeypatch):
+    sizes = set()
+    for program in ("x" * 200, "gfs"):
+        monkeypatch.setattr("sys.argv", [program, "note"])
+        with RepositoryLock(gitdir):
+            pass
+        sizes.add((gitdir / "gfs.lock.holder").stat().st_size)
+    assert (gitdir / "gfs.lock.holder").read_text().split() == [str(os.getpid()), "gfs", "note"]
+    assert len(sizes) == 1
+
+
 @pytest.mark.req("A1", "F3")
 def test_a_killed_holder_hinders_nobody(gitdir):
     pid = stopped_holder(gitdir)
