@@ -105,9 +105,9 @@ class Swap:
             self._write_private()
         with reported("lock", self._lock):
             self._take_lock()
-        for folder in self._touched:
-            with reported("sync", folder):
-                fsync_folder(folder)
+        for touched in self._touched:
+            with reported("sync", touched):
+                fsync_folder(touched)
         # Opened before the rename, so that nothing but the sync itself can fail after it.
         with reported("open", self._folder):
             folder = calls.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

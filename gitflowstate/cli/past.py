@@ -19,11 +19,15 @@ from gitflowstate.listing import LogEntry
 from gitflowstate.model import Flow
 
 
+_LAST = 253_402_300_799  # the last second of the year 9999; a commit may claim a later one
+
+
 def entry(step: Step) -> LogEntry:
     """Return a commit as a list shows it."""
     commit, trailers = step.commit, step.trailers
     subject = commit.message.decode("utf-8", "replace").split("\n", 1)[0]
-    time = f"{datetime.fromtimestamp(commit.time, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    moment = datetime.fromtimestamp(min(max(commit.time, 0), _LAST), UTC)
+    time = f"{moment:%Y-%m-%dT%H:%M:%SZ}"
     if trailers is None:
         author = commit.author.decode("utf-8", "replace").split(" <")[0]
         return LogEntry(commit.oid[:10], time, author or "?", None, "", subject, unmanaged=True)
