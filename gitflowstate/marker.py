@@ -38,13 +38,10 @@ def read(text: str) -> Marker | None:
 
 
 def parts(text: str) -> tuple[str, str]:
-    """Return a first line of ours, "" where there is none, and the rest, in which none can begin.
-
-    A marker is one, and what says that a message counts for nothing any more.
-    """
-    first, newline, rest = text.partition("\n")
-    if re.fullmatch(r"<!-- gfs:1 [^<>\n]{1,200}-->\r?", first) is None:
-        first, rest = "", first + newline + rest
+    """Return the line of the marker, "" where there is none, and the rest, in which none begins."""
+    first, _, rest = text.partition("\n")
+    if read(text) is None:
+        first, rest = "", text
     return first, rest.replace("<!--", "&lt;!--")
 
 

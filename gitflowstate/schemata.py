@@ -14,7 +14,7 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema as cs
 
-from gitflowstate import boundary, ops
+from gitflowstate import boundary, ops, settingforms
 from gitflowstate.cursors import Acknowledged, Cursor, Delivery
 from gitflowstate.kinds import KINDS
 from gitflowstate.model import Flow, Receipt, Value
@@ -37,7 +37,7 @@ _DOCUMENTS: dict[str, type[Value]] = {
     "receipt": Delivery,
     "acknowledged": Acknowledged,
 }
-NAMES = (*_DOCUMENTS, "envelope")
+NAMES = (*_DOCUMENTS, "settings", "envelope")
 
 
 def json_schema(name: str) -> dict[str, Any]:
@@ -48,6 +48,8 @@ def json_schema(name: str) -> dict[str, Any]:
     }
     if name == "envelope":
         return head | _ENVELOPE
+    if name == "settings":
+        return head | settingforms.json_schema()
     cls = _DOCUMENTS[name]
     about = {"title": cls.__name__, "description": _described(cls), "$comment": BEYOND_SCHEMA}
     return head | about | _Generator().generate(boundary.core(cls))

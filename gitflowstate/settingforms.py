@@ -20,9 +20,10 @@ MAX_ITEMS = 100
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
-# What is read where a channel names no variable of its own.
-VARIABLES = {
-    "chat": {"url_env": "GFS_CHAT_URL"},
+# What holds for a kind of channel where the file does not say. What cannot be edited is kept to
+# what is worth a message of its own.
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "chat": {"url_env": "GFS_CHAT_URL", "statuses": ("waiting", "done", "failed")},
     "slack": {"token_env": "GFS_SLACK_TOKEN"},
     "webhook": {"secret_env": "GFS_WEBHOOK_SECRET"},
 }
@@ -143,6 +144,11 @@ def _span(rule: str, read: Callable[[object], int | None], least: int) -> Form:
 
 _SPAN_PATTERN = f"^[0-9]{{1,9}}[smhd]{END}"
 _VARIABLE_PATTERN = f"^GFS_[A-Z0-9_]{{1,60}}{END}"
+# An issue of GitHub; nothing in it can leave its place in the path of a URL.
+ISSUE_PATTERN = (
+    r"(?P<owner>[A-Za-z0-9][A-Za-z0-9_-]{0,99})/(?P<repo>(?!\.{1,2}#)[A-Za-z0-9._-]{1,100})"
+    r"#(?P<number>[1-9][0-9]{0,9})"
+)
 _PART = "[A-Za-z0-9_][A-Za-z0-9._-]*"
 _FILE_PATTERN = rf"^(?=[^\n]{{1,200}}{END})(?:{_PART}/)*{_PART}\.md{END}"
 
@@ -223,6 +229,10 @@ POLICY: dict[str, Key] = {
 def json_schema() -> dict[str, Any]:
     """Return what of the file a JSON Schema can say, for editors."""
     return {
+        "title": "Settings",
+        "description": "gfs.toml: who is told of flows, and how patient to be.",
+        "$comment": "Judged by gfs check alone: what belongs to one kind of channel, what channels"
+        " may not share, addresses, and what looks like a secret.",
         "type": "object",
         "properties": {
             "channels": {

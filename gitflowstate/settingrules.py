@@ -14,9 +14,10 @@ from gitflowstate.kinds import KINDS
 from gitflowstate.settingforms import (
     CHANNEL,
     CONSOLE,
+    DEFAULTS,
+    ISSUE_PATTERN,
     POLICY,
     RESERVED,
-    VARIABLES,
     ChannelSettings,
     Key,
     Policy,
@@ -103,7 +104,7 @@ def _channels(raw: dict[str, Any], faults: list[Fault]) -> Iterator[tuple[str, C
         own = _judged(_table(table, at, faults), CHANNEL, at, faults)
         kind = own.get("kind")
         if kind is not None:
-            yield name, ChannelSettings(**{**VARIABLES.get(kind, {}), **own})
+            yield name, ChannelSettings(**{**DEFAULTS.get(kind, {}), **own})
             faults += [Fault((*at, key), said) for key, said in _of_kind(kind, own, table)]
 
 
@@ -123,6 +124,8 @@ def _of_kind(kind: str, own: dict[str, Any], given: Collection[str]) -> Iterator
             yield "target", "is missing: it is the id of the Slack channel"
         elif re.fullmatch(r"[CDG][A-Z0-9]{2,30}", own.get("target", "C01")) is None:
             yield "target", "must be the id of a Slack channel, such as C0123456789"
+    elif kind == "github" and re.fullmatch(ISSUE_PATTERN, own.get("target", "o/r#1")) is None:
+        yield "target", "must be an issue, such as owner/repo#12"
 
 
 def _of_webhook(own: dict[str, Any], given: Collection[str]) -> Iterator[tuple[str, str]]:

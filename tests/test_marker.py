@@ -63,14 +63,7 @@ def test_a_body_is_the_text_without_its_marker_and_no_less_without_one():
     assert marker.body("one\ntwo") == "one\ntwo"
 
 
-def test_a_message_that_counts_for_nothing_any_more_has_a_first_line_of_ours_too():
-    ended = "<!-- gfs:1 superseded flow=f-1 kind=status rev=4 -->"
-    assert marker.read(ended) is None
-    assert marker.parts(f"{ended}\n\n**Superseded.**") == (ended, "\n**Superseded.**")
-    for other in (
-        "<!-- gfs:2 x -->",
-        "<!-- gfs:1 a -- > b -->",
-        "<!-- gfs:1 x --> y",
-        "<!-- x -->",
-    ):
+def test_the_parts_of_a_text_are_its_marker_and_the_rest():
+    assert marker.parts(f"{OURS}\n\n<!-- x -->") == (OURS, "\n&lt;!-- x -->")
+    for other in ("<!-- gfs:2 x -->", f"{OURS} y", "<!-- x -->", ""):
         assert marker.parts(other) == ("", other.replace("<!--", "&lt;!--"))

@@ -4,13 +4,15 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
-from gitflowstate import checking, settingforms, settings
+from gitflowstate import checking, schemata, settingforms, settings
 from gitflowstate.errors import Invalid, NotFound
 from gitflowstate.settings import ChannelSettings, Policy
 
@@ -89,7 +91,8 @@ def test_what_is_not_said_has_its_default():
     ops = known.channel("ops")
     assert (ops.min_interval, ops.every, ops.labels) == (110, 120, ())
     assert ops.token_env == "GFS_SLACK_TOKEN"
-    assert known.channel("phone").url_env == "GFS_CHAT_URL"
+    phone = known.channel("phone")
+    assert (phone.url_env, phone.statuses) == ("GFS_CHAT_URL", ("waiting", "done", "failed"))
     assert known.channel("inside").secret_env == "GFS_WEBHOOK_SECRET"
     assert parse("").policy == Policy(3600, None)
 
@@ -343,6 +346,34 @@ def test_reading_it_costs_a_short_command_no_pydantic():
     assert run.stdout.strip() == b"set()"
 
 
+@pytest.mark.parametrize(
+    ("text", "valid"),
+    [
+        ("", True),
+        (WHOLE, True),
+        (
+            channel('kind = "github"', "author_id = 41898282", 'base_url = "https://x.example"'),
+            True,
+        ),
+        (channel("every = 5"), False),
+        (channel('kind = "console"', "every = 0"), False),
+        (channel('kind = "console"', 'every = "2 m"'), False),
+        (channel('kind = "console"', "colour = 1"), False),
+        (channel('kind = "console"', "statuses = ['open']"), False),
+        (channel('kind = "console"', "file = '/x.md'"), False),
+        (channel('kind = "webhook"', "url_env = 'HOME'"), False),
+        (channel('kind = "console"', name="inbox"), False),
+        (channel('kind = "console"', name="'A b'"), False),
+        ("[polcy]", False),
+        ("[policy]\nskew = -1", False),
+    ],
+)
+def test_the_published_schema_accepts_and_refuses_the_same(text, valid):
+    judge = Draft202012Validator(schemata.json_schema("settings"))
+    assert judge.is_valid(tomllib.loads(text)) is valid
+    assert (settings.check(text.encode()) == []) is valid
+
+
 def test_every_example_of_the_pages_is_right():
     folder = Path(__file__).parents[1] / "docs"
     pages = [page.read_text("utf-8") for page in folder.rglob("*.md")]
@@ -368,11 +399,10 @@ def test_the_reference_page_has_every_key_with_its_default_and_kinds(table):
     for name, kinds, default in rows:
         told = re.findall(r"`([^`]+)`", kinds)
         assert told == list(keys[name].kinds), name
-        own = [
-            settings_of[name]
-            for settings_of in settingforms.VARIABLES.values()
-            if name in settings_of
-        ]
+        own = [each[name] for each in settingforms.DEFAULTS.values() if name in each]
         value = defaults.get(name)
-        wanted = own or ([str(value)] if value not in (None, ()) else [])
+        if own:
+            wanted = list(own[0]) if isinstance(own[0], tuple) else own
+        else:
+            wanted = [str(value)] if value not in (None, ()) else []
         assert re.findall(r"`([^`]+)`", default) == wanted, name

@@ -30,6 +30,8 @@ HOSTILE = [
     "![](http://x/p.png)",
     "<img src=x>",
     "</details>",
+    "<!-- gfs:1 end -->",
+    "<!-- gfs:1 message=final-1 in other -->",
     marker.line("other", "final", 9),
     "```",
     "| a | b |",
@@ -171,11 +173,10 @@ def test_the_marker_moves_with_an_edit_and_goes_with_it(world):
         return
     channel.edit(known, notice(revision=7))
     assert kinds_of(world.channel(), notice()) == [("status", 7)]
-    for ended in ("", "<!-- gfs:1 superseded flow=f-1 kind=status rev=7 -->\n"):
-        channel.edit(known, notice(revision=7)._replace(text=f"{ended}**Superseded.**"))
-        assert kinds_of(world.channel(), notice()) == []
-        assert "Superseded" in world.seen()[0]
-        assert "gfs:1" not in world.seen()[0].removeprefix(ended)
+    channel.edit(known, notice(revision=7)._replace(text="**Superseded.** This was sent twice."))
+    assert kinds_of(world.channel(), notice()) == []
+    assert "Superseded" in world.seen()[0]
+    assert "gfs:1" not in world.seen()[0]
     assert channel.edit(known, notice(revision=8)) == known
     assert kinds_of(world.channel(), notice()) == [("status", 8)]
 

@@ -31,20 +31,28 @@ def made(text, environ=None, name="ops", **given):
     )
 
 
+KINDS = [
+    ('kind = "console"', "ConsoleChannel"),
+    ('kind = "webhook"\ntarget = "https://hooks.example.org/x"', "WebhookChannel"),
+    ('kind = "webhook"\nurl_env = "GFS_HOOK_URL"', "WebhookChannel"),
+    ('kind = "chat"', "ChatChannel"),
+    ('kind = "slack"\ntarget = "C0123456789"', "SlackChannel"),
+]
+
+
 @pytest.mark.req("R-TF-50")
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ('kind = "console"', "ConsoleChannel"),
-        ('kind = "webhook"\ntarget = "https://hooks.example.org/x"', "WebhookChannel"),
-        ('kind = "webhook"\nurl_env = "GFS_HOOK_URL"', "WebhookChannel"),
-        ('kind = "chat"', "ChatChannel"),
-        ('kind = "slack"\ntarget = "C0123456789"', "SlackChannel"),
-    ],
-)
+@pytest.mark.parametrize(("text", "kind"), KINDS)
 def test_the_kind_chooses_the_adapter(text, kind):
     channel = made(text)
     assert (type(channel).__name__, channel.name) == (kind, "ops")
+    channel.close()
+
+
+@pytest.mark.parametrize(("text", "kind"), KINDS)
+def test_the_length_of_a_message_is_known_beforehand(text, kind):
+    channel = made(text)
+    asked = settings.parse(f"[channels.ops]\n{text}\n".encode()).channel("ops").kind
+    assert registry.LIMITS[asked] == channel.capabilities.limit, kind
     channel.close()
 
 
