@@ -12,28 +12,20 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
+import taskreference
+from taskreference import Refused, fresh, plan_of, planned, refuse_if, sound
+
+__all__ = ["COLUMNS", "RULES", "Refused", "empty", "same", "step"]
+
 Json = dict[str, Any]
 LIVE = ("pending", "running", "waiting")
 ENDED = ("done", "failed")
-FREE = ("note", "take")  # the ops on a flow that are not its owner's alone
-
-
-class Refused(Exception):
-    """The op is refused with an exit code: 3 rejected, 4 stale, 5 not found, 6 corrupt."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(code)
-        self.code = code
-
-
-def refuse_if(refused: object, code: int = 3) -> None:
-    if refused:
-        raise Refused(code)
+FREE = ("note", "take", *taskreference.FREE)  # the ops that are not the owner's alone
 
 
 def empty() -> Json:
     """Return a repository with nothing in it: `fallen` is what `unusable.json` says, by flow."""
-    return {"format": False, "flows": {}, "keys": {}, "fallen": {}}
+    return {"format": False, "flows": {}, "keys": {}, "fallen": {}, "plans": {}}
 
 
 def step(world: Json, op: Json) -> Json:
@@ -56,7 +48,8 @@ def step(world: Json, op: Json) -> Json:
 
 def _one_flow(world: Json, op: Json) -> None:
     name, born = op["flow"], op["op"] in ("create", "import")
-    flow = world["flows"].get(name)
+    flow, answered = world["flows"].get(name), True
+    plan = flow and flow.get("plan")
     refuse_if(name in world["fallen"] and not (op["op"] == "adopt" and flow), 6)
     refuse_if(flow is None and not born, 5)
     refuse_if("expect" in op and (flow is None or op["expect"] != flow["revision"]), 4)
@@ -70,13 +63,15 @@ def _one_flow(world: Json, op: Json) -> None:
         refuse_if(named and op["by"] != flow["owner"] and op["op"] not in FREE, 4)
         refuse_if(flow["status"] not in COLUMNS[op["op"]])
         before = deepcopy(flow)
-        RULES[op["op"]](op, flow)
+        answered = RULES[op["op"]](op, flow) is not False
         entry = world["fallen"].pop(name, None)
         if not entry and same(flow, before):
             return
         flow["revision"] = 1 + max(flow["revision"], entry["revision"] if entry else 0)
         flow["updated_at"] = max(op["at"], flow["updated_at"])
-    if "key" in op:
+    if flow.get("plan") not in (None, plan):
+        world["plans"][f"{name}.{flow['plan']}"] = plan_of(flow)
+    if "key" in op and answered:
         world["keys"][op["key"]] = {"request": op["request"], "revision": flow["revision"]}
 
 
@@ -96,29 +91,33 @@ def put(flow: Json, **fields: Any) -> None:
 # ── births ──────────────────────────────────────────────────────────────────────────────────────
 
 ASKED = ("goal", "owner", "links", "labels", "type", "data", "attempt_of")
-PLANNED = ("id", "goal", "deps", "priority", "not_before", "timeout_s", "max_attempts")
 
 
 def _create(op: Json, world: Json, flow: Json | None) -> Json:
     wanted = {name: op[name] for name in ASKED if name in op} | {"next_action": op["next"]}
     if flow is not None:
         there = {name: flow.get(name) for name in wanted}
-        refuse_if(flow["status"] in ENDED or not same(wanted, there), 4)
+        other = "plan" in op and plan_of(flow)["tasks"] != op["plan"]["tasks"]
+        if "plan" in op:
+            planned(op["plan"], flow["id"], [])
+        refuse_if(flow["status"] in ENDED or other or not same(wanted, there), 4)
         return flow
     parent = world["flows"].get(op["attempt_of"]) if "attempt_of" in op else {"children": []}
     refuse_if(op.get("attempt_of") in world["fallen"], 6)
     refuse_if(parent is None or parent.get("status") in LIVE)
     new = {"schema_version": 1, "id": op["flow"], "status": "pending", "revision": 1}
     new |= {"created_at": op["at"], "updated_at": op["at"], "progress": ""} | wanted
-    put(new, plan=1 if "plan" in parent else None)
-    return new | {"children": [_again(task) for task in parent["children"]]}
+    put(new, plan=1 if "plan" in parent or "plan" in op else None)
+    children = [_again(task) for task in parent["children"]]
+    if "plan" in op:
+        children = planned(op["plan"], op["flow"], [])
+    return new | {"children": children}
 
 
 def _again(task: Json) -> Json:
     if task["status"] == "done":
         return {name: value for name, value in task.items() if name != "claim"}
-    kept = {name: task[name] for name in (*PLANNED, "on_interrupt") if name in task}
-    return kept | {"status": "pending"}
+    return fresh(task)
 
 
 def _import(op: Json, flow: Json | None) -> Json:
@@ -127,16 +126,8 @@ def _import(op: Json, flow: Json | None) -> Json:
         task.pop("claim", None)
     refuse_if(document["id"] != op["flow"])
     refuse_if(flow is not None and not same(document, flow), 4)
-    refuse_if(flow is None and not _sound(document["children"]))
+    refuse_if(flow is None and not sound(document["children"]))
     return document
-
-
-def _sound(tasks: list[Json]) -> bool:
-    """Tell whether the tasks can be done one after another."""
-    done: set[str] = set()
-    for _ in tasks:
-        done |= {task["id"] for task in tasks if done.issuperset(task.get("deps", []))}
-    return len(done) == len(tasks)
 
 
 # ── the rules of a flow that is there ───────────────────────────────────────────────────────────
@@ -228,8 +219,9 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "fail": (*LIVE, "failed"),
     "reopen": ENDED,
     "adopt": (*LIVE, *ENDED),
+    **dict.fromkeys(taskreference.RULES, LIVE),
 }
-RULES: dict[str, Callable[[Json, Json], None]] = {
+RULES: dict[str, Callable[[Json, Json], bool | None]] = {
     "update": _update,
     "note": _note,
     "wait": _wait,
@@ -240,4 +232,5 @@ RULES: dict[str, Callable[[Json, Json], None]] = {
     "handoff": _own,
     "take": _own,
     "adopt": lambda _op, _flow: None,
+    **taskreference.RULES,
 }

@@ -13,8 +13,20 @@ from hypothesis import strategies as st
 
 from gitflowstate import codec, machine
 from gitflowstate.kinds import KINDS, MAX_INT
-from gitflowstate.model import UNUSABLE_PATH, Fallen, Flow, Receipt, Task, Unusable, Value, key_path
-from gitflowstate.ops import Import, Op
+from gitflowstate.model import (
+    UNUSABLE_PATH,
+    Fallen,
+    Flow,
+    Plan,
+    Receipt,
+    Step,
+    Task,
+    Unusable,
+    Value,
+    key_path,
+)
+from gitflowstate.ops import Create, Import, Op
+from gitflowstate.taskops import Plan as PlanOp
 from gitflowstate.union import UNION
 
 # ── texts ───────────────────────────────────────────────────────────────────────────────────────
@@ -214,6 +226,24 @@ def flows(**chosen: st.SearchStrategy[Any]) -> st.SearchStrategy[Flow]:
     return values(Flow, **(fields | chosen))
 
 
+# A plan of the small world: sound more often than not, and mostly of the flow that is asked.
+plans = values(
+    Plan,
+    tasks=st.lists(
+        values(
+            Step,
+            id=task_ids,
+            goal=st.sampled_from(["one", "two"]),
+            deps=st.just(()) | st.sampled_from([("t1",), ("t2",), ("t1", "t2"), ("t9",)]),
+            priority=st.integers(-1, 1),
+            not_before=seldom(times),
+        ),
+        max_size=3,
+        unique_by=_id_of,
+    ).map(tuple),
+)
+
+
 def operations(*classes: type[Op], **chosen: st.SearchStrategy[Any]) -> st.SearchStrategy[Op]:
     """Return a strategy for ops of the classes, or of all, on the small world."""
     return st.sampled_from(classes or UNION[::-1]).flatmap(lambda cls: _operation(cls, chosen))
@@ -232,14 +262,19 @@ def _operation(cls: type[Op], chosen: dict[str, st.SearchStrategy[Any]]) -> st.S
         "attempt": small
         if known.get("attempt") and known["attempt"].required
         else st.none() | small,
-        "until": times if known.get("until") and known["until"].kind == "Time" else None,
         "expect": seldom(seldom(small)),
         "key": seldom(keys),
         "request": st.sampled_from(["8" * 64, "9" * 64]),
         **({"document": flows()} if cls is Import else {}),
+        **({"document": plans} if cls is PlanOp else {}),
+        **({"plan": seldom(plans)} if cls is Create else {}),
+        "priority": st.integers(-1, 1),
+        "skew_s": st.sampled_from([0, 0, 600]),
         "deps": st.lists(task_ids, max_size=1, unique=True).map(tuple),
     } | chosen
-    drawn = {name: how for name, how in fields.items() if how is not None and name in known}
+    if known.get("until") and known["until"].kind == "Time":  # the end of a lease
+        fields["until"] = times
+    drawn = {name: how for name, how in fields.items() if name in known}
     return values(cls, **drawn).map(_fitting)
 
 
