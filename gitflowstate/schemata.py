@@ -17,7 +17,7 @@ from pydantic_core import core_schema as cs
 from gitflowstate import boundary, ops, settingforms
 from gitflowstate.cursors import Acknowledged, Cursor, Delivery
 from gitflowstate.kinds import KINDS
-from gitflowstate.model import Flow, Receipt, Value
+from gitflowstate.model import Flow, Plan, Receipt, Value
 
 # What the codec and `boundary` refuse, and no JSON Schema can say.
 BEYOND_SCHEMA = (
@@ -33,6 +33,7 @@ _DOCUMENTS: dict[str, type[Value]] = {
     "flow": Flow,
     "op": ops.Op,
     "key": Receipt,
+    "plan": Plan,
     "cursor": Cursor,
     "receipt": Delivery,
     "acknowledged": Acknowledged,

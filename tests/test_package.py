@@ -54,7 +54,7 @@ def test_the_verbs_run_from_the_wheel_alone(installed, tmp_path):
     tour = gfs(installed, "demo", "tour", "--json", cwd=tmp_path)
     assert tour.returncode == 0, tour.stderr
     assert json.loads(tour.stdout)["data"]["commits"] == 10
-    for name in ("flow", "op", "key", "envelope"):
+    for name in ("flow", "op", "key", "plan", "envelope"):
         schema = gfs(installed, "schema", name, cwd=tmp_path)
         assert json.loads(schema.stdout)["$schema"].endswith("2020-12/schema")
     assert gfs(installed, "verify", "--repo", "tour", cwd=tmp_path).returncode == 0

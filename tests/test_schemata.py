@@ -55,7 +55,7 @@ def test_it_means_the_same_in_every_language(name):
     assert [found for found in patterns if PYTHON_ONLY.search(found.removesuffix("$"))] == []
 
 
-@pytest.mark.parametrize("name", ["flow", "op", "key"])
+@pytest.mark.parametrize("name", ["flow", "op", "key", "plan"])
 def test_every_object_is_closed_and_described(name):
     schema = schemata.json_schema(name)
     shapes = [node for node in nodes(schema) if "properties" in node and "type" in node]

@@ -16,7 +16,7 @@ from gitflowstate.documents import Broken
 from gitflowstate.errors import Invalid, NotFound, Usage
 from gitflowstate.model import Flow
 
-SCHEMAS = ("flow", "op", "key", "cursor", "receipt", "acknowledged", "settings", "envelope")
+SCHEMAS = ("flow", "op", "key", "plan", "cursor", "receipt", "acknowledged", "settings", "envelope")
 
 
 @reads

@@ -50,7 +50,7 @@ def test_check_needs_a_file_that_can_be_read(cli):
     cli.refuses(2, "check", "/nowhere.json")
 
 
-@pytest.mark.parametrize("name", ["flow", "op", "key", "envelope"])
+@pytest.mark.parametrize("name", ["flow", "op", "key", "plan", "envelope"])
 def test_schemas_are_valid_and_printed_whole(cli, name):
     assert name in cli("schema").split()
     told = cli.json("schema", name)

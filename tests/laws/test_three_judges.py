@@ -19,13 +19,14 @@ from gitflowstate.boundary import EVERY as OPS
 from gitflowstate.cursors import Acknowledged, Cursor, Delivery
 from gitflowstate.errors import Invalid
 from gitflowstate.kinds import KINDS, MAX_INT
-from gitflowstate.model import Flow, Receipt
+from gitflowstate.model import Flow, Plan, Receipt
 from gitflowstate.ops import Op
 from gitflowstate.union import class_of
 
 NAMES = {
     Flow: "flow",
     Receipt: "key",
+    Plan: "plan",
     Op: "op",
     Cursor: "cursor",
     Delivery: "receipt",
