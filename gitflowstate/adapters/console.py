@@ -20,7 +20,7 @@ Show = Callable[[str], None]
 
 
 class ConsoleChannel:
-    """Prints each notice; an edit is printed as well, since print cannot be taken back."""
+    """Prints each notice; an edit is printed as well, unless it says what was printed last."""
 
     def __init__(self, name: str, board: Board | None = None, show: Show | None = None) -> None:
         """Keep what is needed; `show` gets each text, and may raise OSError."""
@@ -28,18 +28,21 @@ class ConsoleChannel:
         self.capabilities = Capabilities(edits=True, searches=board is not None, limit=LIMIT)
         self._board = board
         self._show = show or printed
+        self._last: dict[str, str] = {}  # by flow
 
     def post(self, notice: Notice) -> str:
         """Add the notice to the file and print it; return its id."""
         made = self._board.add(notice) if self._board else f"{notice.flow}/{notice.kind}"
-        self._print(notice)
+        self._print(notice.flow, shown(notice))
         return made
 
     def edit(self, id: str, notice: Notice) -> str:  # noqa: A002  the word of the protocol
         """Change the message in the file and print it. Raises Gone."""
         if self._board:
             self._board.change(id, notice)
-        self._print(notice)
+        text = shown(notice)
+        if self._last.get(notice.flow) != text:
+            self._print(notice.flow, text)
         return id
 
     def find(self, notice: Notice, since: Time | None) -> list[Found]:
@@ -50,11 +53,12 @@ class ConsoleChannel:
     def close(self) -> None:
         """Do nothing: nothing is kept open."""
 
-    def _print(self, notice: Notice) -> None:
+    def _print(self, flow: str, text: str) -> None:
         try:
-            self._show(shown(notice))
+            self._show(text)
         except (OSError, ValueError):  # ValueError: it was closed
             raise NotSent("standard output cannot be written") from None
+        self._last[flow] = text
 
 
 def shown(notice: Notice) -> str:

@@ -119,6 +119,18 @@ def test_the_folder_of_the_file_is_made(tmp_path):
     assert (tmp_path / "a" / "b" / "S.md").exists()
 
 
+def test_an_end_and_the_status_message_that_says_the_same_are_printed_once():
+    printed = []
+    channel = ConsoleChannel("console", show=printed.append)
+    status = channel.post(notice())
+    channel.post(notice(5, "**Done**", kind="final"))
+    channel.edit(status, notice(5, "**Done**"))
+    assert len(printed) == 2
+    channel.edit(status, notice(6, "**Running** again"))
+    channel.post(notice(6, "**Running** again"))
+    assert len(printed) == 4
+
+
 @pytest.mark.req("L25")
 def test_it_prints_utf_8_whatever_the_locale_says():
     code = (
