@@ -18,6 +18,7 @@ from gitflowstate.looking import Look
 from gitflowstate.passing import Pass
 from gitflowstate.ports import Channel, Clock, Cursors, Flows, Notice
 from gitflowstate.reports import Report, Settings, left, notice_of
+from gitflowstate.watchops import CursorOp
 
 __all__ = ["Planned", "Report", "Settings", "Watcher"]
 
@@ -67,12 +68,8 @@ class Watcher:
 
     def preview(self, limit: int) -> tuple[Report, list[Planned]]:
         """Return what a pass would leave and what it would send; write and open nothing."""
-        asked, now = self.settings, self.clock.now()
-        loaded = self.cursors.load()
-        op = looking.begin(loaded, asked.channel, asked.by, now, backfill=asked.backfill)
-        cursor = looking.begun(loaded, op) if op else loaded
-        assert cursor is not None
-        seen = looking.look(self.flows, self.cursors, asked.rules, cursor)
+        now = self.clock.now()
+        seen, _ = self._look(now)
         planned = [self._planned(seen, owed, limit) for owed in self._due(seen, now)]
         return self._quiet(seen, now), planned
 
@@ -82,34 +79,34 @@ class Watcher:
         target = self.settings.target(owed.flow)
         return Planned(notice_of(owed, limit, target), known)
 
+    def _look(self, now: Time) -> tuple[Look, list[CursorOp]]:
+        """Return what there is to see, and the ops by which a cursor begins, if it does."""
+        asked, loaded = self.settings, self.cursors.load()
+        op = looking.begin(loaded, asked.channel, asked.by, now, backfill=asked.backfill)
+        cursor = looking.begun(loaded, op) if op else loaded
+        assert cursor is not None
+        seen = looking.look(self.flows, self.cursors, asked.rules, cursor)
+        skips = list(looking.skips(seen, asked.channel, asked.by, now))
+        seen.cursor = cursor.replace(acknowledged=cursor.acknowledged + len(skips))
+        return seen, [*([op] if op else []), *skips]
+
     def _once(self) -> Report:
-        asked, now = self.settings, self.clock.now()
-        seen = looking.look(self.flows, self.cursors, asked.rules, self._cursor(now))
-        for op in looking.skips(seen, asked.channel, asked.by, now):
-            self.cursors.commit(op)
+        now = self.clock.now()
+        seen, beginnings = self._look(now)
         planned = self._due(seen, now)
         if not planned and not self._is_worth_saying(seen):
             return self._quiet(seen, now)
-        if seen.ended:
-            seen.cursor = self._cursor(now)
+        # Before anything is written: it may lack its credentials.
         channel = self.channel(seen.cursor) if planned else None
         try:
-            writing = Pass(
-                asked, self.flows.head, seen, self.cursors, channel, self.clock, self.fallback
-            )
+            for op in beginnings:
+                self.cursors.commit(op)
+            asked, head = self.settings, self.flows.head
+            writing = Pass(asked, head, seen, self.cursors, channel, self.clock, self.fallback)
             return writing.run(planned)
         finally:
             if channel is not None:
                 channel.close()
-
-    def _cursor(self, now: Time) -> Cursor:
-        asked, loaded = self.settings, self.cursors.load()
-        op = looking.begin(loaded, asked.channel, asked.by, now, backfill=asked.backfill)
-        if op is not None:
-            self.cursors.commit(op)
-            loaded = self.cursors.load()
-        assert loaded is not None
-        return loaded
 
     def _due(self, seen: Look, now: Time) -> list[due.Owed]:
         return due.notices(seen.items.values(), seen.cursor, now, self.settings.rules)
