@@ -38,7 +38,7 @@ def entry(step: Step) -> LogEntry:
         time,
         trailers["Actor"],
         int(revision) if revision.isdecimal() else None,
-        start.rsplit(" ", 1)[-1],
+        start.split(" ", 2)[-1],  # `<id> r<revision> task claim`
         headline,
     )
 

@@ -543,4 +543,9 @@ def test_each_op_is_one_commit_and_the_history_replays(lesson):
         ),
         "plan r13 done: all.md",
     ]
+    said = lesson("log", "plan", "-n", "2")
+    assert [line.split(" ", 3)[3] for line in said.splitlines()] == [
+        "r13 done by local: all.md",
+        "r12 task done by local: t5: r",
+    ]
     lesson.sound(("plan", 13))

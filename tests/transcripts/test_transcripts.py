@@ -24,6 +24,7 @@ REWRITE = os.environ.get("GFS_TEST_REWRITE") == "1"
 VARYING = (
     (r"\b[0-9a-f]{40}\b|^[0-9a-f]{10}(?= )", "<commit>"),
     (r"\bf-[0-9a-hjkmnp-tv-z]{6}\b", "<minted>"),
+    (r"(?<=[a-z0-9])\.[0-9a-hjkmnp-tv-z]{8}\b", ".<run>"),
     (r'(?<="version": ")[^"]+', "<version>"),
 )
 START = "2026-09-06T12:00:00Z"  # a minute goes by with each command
