@@ -14,6 +14,8 @@ from gitflowstate.errors import Invalid, Usage
 from gitflowstate.ports import Channel, Clock
 from gitflowstate.settingforms import ChannelSettings
 
+GITHUB_TOKENS = ("GFS_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN")
+
 
 class Outside(NamedTuple):
     """What a channel is given of the outside."""
@@ -22,6 +24,7 @@ class Outside(NamedTuple):
     clock: Clock
     folder: Path
     show: Callable[[str], None] | None
+    author: str | None
 
 
 def make(
@@ -32,10 +35,12 @@ def make(
     clock: Clock,
     folder: Path = Path(),
     show: Callable[[str], None] | None = None,
+    author: str | None = None,
 ) -> Channel:
     """Return the channel that the settings describe; nothing is sent yet.
 
-    `folder` is where a file of the channel is kept, `show` prints for a person. Raises Usage for a
+    `folder` is where a file of the channel is kept, `show` prints for a person, `author` is whose
+    messages an earlier run learned to be its own. Raises Usage for a
     kind that this version has not or whose library is not installed, Unauthorised where a variable
     is empty, Invalid where what it holds cannot be used.
     """
@@ -45,7 +50,7 @@ def make(
             f"channel {name} is of kind {settings.kind}, which this version has not",
             hint=f"the kinds are {', '.join(KINDS)}",
         )
-    return maker(name, settings, Outside(environ, clock, folder, show))
+    return maker(name, settings, Outside(environ, clock, folder, show, author))
 
 
 def _console(name: str, settings: ChannelSettings, outside: Outside) -> Channel:
@@ -92,6 +97,49 @@ def _slack(name: str, settings: ChannelSettings, outside: Outside) -> Channel:
     return SlackChannel(name, settings.target or "", token, outside.clock, variable=variable)
 
 
+def _github(name: str, settings: ChannelSettings, outside: Outside) -> Channel:
+    from gitflowstate.adapters import github, githubwire  # noqa: PLC0415  the rule of this module
+
+    names = [settings.token_env] if settings.token_env else GITHUB_TOKENS
+    variable = next((each for each in names if outside.environ.get(each)), names[0])
+    wire = githubwire.Wire(_held(variable, outside), _api_url(name, settings, outside))
+    return github.GitHubChannel(
+        name,
+        settings.target,
+        wire,
+        outside.clock,
+        variable=variable,
+        author_id=outside.author,
+        unasked=settings.author_id or github.ACTIONS_BOT,
+    )
+
+
+def _api_url(name: str, settings: ChannelSettings, outside: Outside) -> str:
+    """Return where the token goes: the environment says so, and the file may only agree (G3).
+
+    Raises Invalid.
+    """
+    from gitflowstate import addresses  # noqa: PLC0415  the rule of this module
+    from gitflowstate.adapters.githubwire import API_URL  # noqa: PLC0415  the same
+
+    url = outside.environ.get("GITHUB_API_URL") or API_URL
+    try:
+        place = addresses.place(url)
+    except ValueError as rule:
+        raise Invalid(f"GITHUB_API_URL {rule}") from None
+    if place.scheme != "https" and not (place.literal and place.literal.is_loopback):
+        raise Invalid("GITHUB_API_URL must begin with https://: a token is sent there")
+    wanted = settings.base_url
+    if wanted is not None and addresses.place(f"{wanted.rstrip('/')}/") != addresses.place(
+        f"{url.rstrip('/')}/"
+    ):
+        raise Invalid(
+            f"channels.{name}.base_url is not where the environment lets the token go",
+            hint="set GITHUB_API_URL to the same URL, if that host may have the token",
+        )
+    return url
+
+
 def _held(variable: str, outside: Outside) -> str:
     """Return the one line of text that a variable holds. Raises Unauthorised, naming it."""
     value = outside.environ.get(variable, "").strip()
@@ -109,6 +157,7 @@ _MAKERS: dict[str, Callable[[str, ChannelSettings, Outside], Channel]] = {
     "webhook": _webhook,
     "chat": _chat,
     "slack": _slack,
+    "github": _github,
 }
 KINDS = tuple(_MAKERS)
 # How long one message may be, known before a channel is made.

@@ -79,9 +79,10 @@ def _watcher(session: Session, place: Any, channel: str, *, backfill: bool) -> A
     environ, clock = config.environment(), config.Clock()
     show = _show(session)
 
-    def opened(name: str, wanted: ChannelSettings) -> Any:  # noqa: ANN401  a channel
+    def opened(name: str, wanted: ChannelSettings, author: str | None = None) -> Any:  # noqa: ANN401  a channel
         folder = session.location.folder
-        return registry.make(name, wanted, environ, clock=clock, folder=folder, show=show)
+        given: Any = {"clock": clock, "folder": folder, "show": show, "author": author}
+        return registry.make(name, wanted, environ, **given)
 
     skew = known.policy.skew
     watched = Watched(
@@ -98,9 +99,7 @@ def _watcher(session: Session, place: Any, channel: str, *, backfill: bool) -> A
         watched,
         place.flows,
         place.cursors(channel),
-        lambda cursor: opened(
-            channel, asked._replace(author_id=asked.author_id or cursor.author_id)
-        ),
+        lambda cursor: opened(channel, asked, cursor.author_id),
         clock,
         None if other is None else lambda: opened(other, known.channel(other)),
     )

@@ -2,8 +2,10 @@
 
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
+from fakes.github import BOT, GitHub
 from fakes.webhooks import Phone, Receiver
 from fakes.worlds import SECRET, Clock
 
@@ -14,11 +16,13 @@ from gitflowstate.errors import Invalid, Usage
 from gitflowstate.ports import Notice
 from gitflowstate.settings import ChannelSettings
 
+MARKED = Notice("f-1", "final", 4, None, "", "<!-- gfs:1 flow=f-1 kind=final rev=4 -->\n**Done**")
 NOTICE = Notice("f-1", "final", 4, None, "f-1 is done", "**Done**")
 ENVIRON = {
     "GFS_WEBHOOK_SECRET": SECRET,
     "GFS_SLACK_TOKEN": "token-for-tests",
     "GFS_CHAT_URL": "json://127.0.0.1:9/",
+    "GFS_GITHUB_TOKEN": "token-for-tests",
     "GFS_HOOK_URL": "https://hooks.example.org/secret-path",
 }
 
@@ -57,12 +61,10 @@ def test_the_length_of_a_message_is_known_beforehand(text, kind):
 
 
 def test_every_kind_of_the_settings_is_made_or_named_as_missing():
-    assert set(registry.KINDS) <= set(settings.settingrules.CHANNEL["kind"].form.schema["enum"])
-    for kind in ("github", "pigeon"):
-        if kind not in registry.KINDS:
-            with pytest.raises(Usage, match=f"kind {kind}") as refused:
-                registry.make("ops", ChannelSettings(kind), {}, clock=Clock())
-            assert "console, webhook, chat, slack" in refused.value.hint
+    assert set(registry.KINDS) == set(settings.settingrules.CHANNEL["kind"].form.schema["enum"])
+    with pytest.raises(Usage, match="kind pigeon") as refused:
+        registry.make("ops", ChannelSettings("pigeon"), {}, clock=Clock())
+    assert "console, webhook, chat, slack, github" in refused.value.hint
 
 
 @pytest.mark.req("G2")
@@ -76,6 +78,8 @@ def test_every_kind_of_the_settings_is_made_or_named_as_missing():
         ('kind = "chat"\nurl_env = "GFS_C"', "GFS_C"),
         ('kind = "slack"\ntarget = "C0123456789"', "GFS_SLACK_TOKEN"),
         ('kind = "slack"\ntarget = "C0123456789"\ntoken_env = "GFS_D"', "GFS_D"),
+        ('kind = "github"', "GFS_GITHUB_TOKEN"),
+        ('kind = "github"\ntoken_env = "GFS_E"', "GFS_E"),
     ],
 )
 @pytest.mark.parametrize("value", [None, "", "  \n", "two\nlines", "n\u00f6", "a\x1bb"])
@@ -87,6 +91,49 @@ def test_a_variable_that_holds_no_secret_is_named(text, variable, value):
         made(text, environ)
     assert refused.value.code == 77
     assert value is None or not value.strip() or value not in str(refused.value)
+
+
+def posted(text, environ):
+    with closing(made(text, environ)) as channel:
+        channel.post(MARKED)
+
+
+@pytest.mark.req("G2")
+def test_the_first_variable_that_holds_a_token_is_the_one_that_is_used_and_named():
+    server = GitHub({"right": BOT})
+    try:
+        environ = {"GITHUB_API_URL": server.url, "GITHUB_TOKEN": "right"}
+        text = 'kind = "github"\ntarget = "octo/hello#12"'
+        posted(text, environ)
+        with pytest.raises(Unauthorised, match="GH_TOKEN"):
+            posted(text, {**environ, "GH_TOKEN": "wrong"})
+        posted(text, {**environ, "GH_TOKEN": "wrong", "GFS_GITHUB_TOKEN": "right\n"})
+        posted(f'{text}\nbase_url = "{server.url}"', environ)
+        assert (len(server.comments), server.violations) == (3, [])
+    finally:
+        server.stop()
+
+
+@pytest.mark.req("G3")
+@pytest.mark.parametrize(
+    ("key", "url", "words"),
+    [
+        ("https://ghe.example/api/v3", None, "base_url is not where the environment"),
+        ("https://api.github.com", "https://ghe.example/api/v3", "base_url is not where"),
+        (None, "http://ghe.example/api/v3", "must begin with https"),
+        (None, "http://10.0.0.1/", "must begin with https"),
+        (None, "ftp://ghe.example/", "GITHUB_API_URL must be a URL"),
+        (None, "https://ann:secret@ghe.example/", "GITHUB_API_URL must not hold a user"),
+    ],
+)
+def test_no_file_of_the_repository_says_where_the_token_goes(key, url, words):
+    """Whoever may change gfs.toml could otherwise have the token sent anywhere."""
+    text = 'kind = "github"' + (f'\nbase_url = "{key}"' if key else "")
+    environ = {**ENVIRON, **({"GITHUB_API_URL": url} if url else {})}
+    with pytest.raises(Invalid, match=words) as refused:
+        made(text, environ)
+    assert "secret" not in str(refused.value)
+    made('kind = "github"\nbase_url = "https://api.github.com/"').close()
 
 
 @pytest.mark.req("G2")
@@ -172,7 +219,8 @@ def test_a_channel_imports_its_own_library_and_no_other():
         "import sys; from gitflowstate.adapters import registry;"
         "from gitflowstate.settings import ChannelSettings;"
         "registry.make('console', ChannelSettings('console'), {}, clock=None);"
-        "libraries = {'httpx2', 'apprise', 'slack_sdk', 'pydantic', 'requests', 'asyncio'};"
+        "libraries = {'httpx2', 'ghapi', 'apprise', 'slack_sdk', 'pydantic'};"
+        "libraries |= {'requests', 'asyncio'};"
         "print(libraries & set(sys.modules), file=sys.stderr)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)

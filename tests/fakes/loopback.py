@@ -2,8 +2,8 @@
 
 A step is None (serve it), a number (answer that status, without effect), or one of: `dropped` (read
 it, do nothing, close), `lost` (do it, close without an answer), `silent` (do it, never answer),
-`dripping` (do it, answer a byte at a time without end), `garbled` (do it, answer what is no HTTP),
-`endless` (do it, say so, and go on talking).
+`dripping` (do it, answer a byte at a time without end), `truncated` (do it, answer half of it),
+`garbled` (do it, answer what is no HTTP), `endless` (do it, say so, and go on talking).
 """
 
 import http.server
@@ -94,6 +94,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._fail(step)
 
     do_GET = do_POST  # noqa: N815  its name there; what a redirect would make of it
+    do_PATCH = do_POST  # noqa: N815  its name there
 
     def _answer(self, answer: Answer) -> None:
         self.send_response(answer.status)
@@ -106,6 +107,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _fail(self, step: str) -> None:
         if step == "silent":
             self.server.owner.released.wait(60)
+        elif step == "truncated":
+            self.wfile.write(b'HTTP/1.1 201 Created\r\nContent-Length: 900\r\n\r\n{"id": 90')
         elif step == "garbled":
             self.wfile.write(b"\x00\xff no HTTP at all\r\n\r\n")
         elif step in ("dripping", "endless"):

@@ -7,6 +7,7 @@ what left this machine byte for byte, and brings about the faults that its kind 
 from pathlib import Path
 from typing import ClassVar
 
+from fakes.github import BOT, FakeClock, GitHub, said
 from fakes.loopback import REMOTE_WORDS
 from fakes.slacks import CHANNEL, Slack
 from fakes.webhooks import Phone, Receiver
@@ -14,6 +15,8 @@ from fakes.webhooks import Phone, Receiver
 from gitflowstate.adapters.board import Board
 from gitflowstate.adapters.chat import ChatChannel
 from gitflowstate.adapters.console import ConsoleChannel
+from gitflowstate.adapters.github import GitHubChannel
+from gitflowstate.adapters.githubwire import Wire
 from gitflowstate.adapters.memory import MemoryChannel
 from gitflowstate.adapters.slack import SlackChannel
 from gitflowstate.adapters.webhook import WebhookChannel
@@ -285,6 +288,64 @@ class Chat(Served):
         self.server.messages.clear()
 
 
+class GitHubWorld(Served):
+    faults: ClassVar = {
+        "refused": Refused,
+        "locked": Refused,
+        "too long": Refused,
+        "wait": HoldOff,
+        "limited": HoldOff,
+        "unauthorised": Unauthorised,
+        "unreachable": NotSent,
+        "broken": Unknown,
+        "odd": Unknown,
+        DROPPED: Unknown,
+        LOST: Unknown,
+        SILENT: Unknown,
+        "truncated": Unknown,
+        "garbled": Unknown,
+    }
+    statuses: ClassVar = {
+        "refused": 404,
+        "locked": said(403, "Unable to create comment because issue is locked."),
+        "too long": said(422, "Validation Failed"),
+        "wait": 429,
+        "limited": said(403, "You have exceeded a secondary rate limit.", Retry_After="120"),
+        "unauthorised": 401,
+        "broken": 502,
+        "odd": 202,
+    }
+    exact = True
+
+    def __init__(self, folder):
+        del folder
+        self.clock = FakeClock()
+        self.server = GitHub({TOKEN: BOT}, self.clock)
+        self._made = []
+
+    def channel(self, target="octo/hello#12", token=TOKEN, **given):
+        pace = {"pause": self.clock.pause, "ticks": self.clock.ticks}
+        wire = Wire(token, self.server.url, timeout_s=0.3, **pace)
+        self._made.append(wire)
+        return GitHubChannel("github", target, wire, self.clock, **given)
+
+    def seen(self):
+        return self.server.bodies(BOT)
+
+    def sent(self):
+        return [each.body for each in self.server.requests]
+
+    def remove(self, message):
+        kept = [each for each in self.server.comments if not message.endswith(f"/{each['id']}")]
+        self.server.comments[:] = kept
+
+    def close(self):
+        for wire in self._made:
+            wire.close()
+        super().close()
+        assert self.server.violations == []
+
+
 def _flat_memory(folder):
     return Memory(folder, edits=False, searches=False)
 
@@ -296,6 +357,7 @@ WORLDS = {
     "memory that only posts": _flat_memory,
     "webhook": Webhook,
     "slack": SlackWorld,
+    "github": GitHubWorld,
     "chat": Chat,
 }
 
