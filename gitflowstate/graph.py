@@ -127,15 +127,18 @@ def ready(flow: Flow, now: Time) -> list[Task]:
     """
     if not is_open(flow):
         return []
-    after_done = completed(flow).issuperset
-    # `is_due`, spelled out: nearly every task of a large graph fails by its status or dependencies.
+    done, pending = set[str](), list[Task]()
+    for task in flow.children:
+        if task.status == "pending":
+            pending.append(task)
+        elif task.status == "done":
+            done.add(task.id)
+    after_done = done.issuperset
+    # `is_due`, spelled out: of a large graph, nearly every task fails by its dependencies.
     found = [
         task
-        for task in flow.children
-        if task.status == "pending"
-        and after_done(task.deps)
-        and task.claim is None
-        and _is_free(task, now)
+        for task in pending
+        if after_done(task.deps) and task.claim is None and _is_free(task, now)
     ]
     return sorted(found, key=rank)
 

@@ -55,8 +55,9 @@ def _mixed(edges: Edges) -> Edges:
 
 
 def _flow(count: int) -> Flow:
-    """Return a flow of so many tasks with three dependencies each, a tenth of them done."""
-    tasks = tuple(_task(number, done=number < count // 10) for number in range(count))
+    """Return a flow of so many tasks, each after three others, a tenth of them done."""
+    chance = Random(1)
+    tasks = tuple(_task(number, chance, done=number < count // 10) for number in range(count))
     return Flow(
         schema_version=1,
         id="f-1",
@@ -70,8 +71,8 @@ def _flow(count: int) -> Flow:
     )
 
 
-def _task(number: int, *, done: bool) -> Task:
-    deps = tuple(f"t{other}" for other in {number // 2, number // 3, number // 5} - {number})
+def _task(number: int, chance: Random, *, done: bool) -> Task:
+    deps = tuple(f"t{other}" for other in chance.sample(range(number), min(number, 3)))
     if done:
         return Task(id=f"t{number}", goal="Read", status="done", deps=deps, result_ref="a.md")
     return Task(id=f"t{number}", goal="Read", status="pending", deps=deps)
