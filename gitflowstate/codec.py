@@ -259,11 +259,6 @@ def digest(data: bytes) -> str:
     return sha256(data).hexdigest()
 
 
-def kind_of(field: Field) -> str:
-    """Return the rule of a scalar field, for people."""
-    return KINDS[field.kind].rule
-
-
 def checked(value: V) -> V:
     """Return a value that was built in code, once every field is of its kind. Raises Invalid."""
     return from_json(type(value), to_json(value))

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gitflowstate import documents, machine
+from gitflowstate import documents
 from gitflowstate.documents import FLOW_FOLDERS
 from gitflowstate.errors import Corrupt
 from gitflowstate.git import CommitInfo, Repository
+from gitflowstate.judgement import judge
 from gitflowstate.message import decode_trailers
 from gitflowstate.model import FORMAT_PATH, GOVERNED, UNUSABLE_PATH, Fallen, Unusable
 from gitflowstate.ops import Observe
@@ -52,7 +53,7 @@ def verdict(repo: Repository, managed: str, tree: str, flow: str) -> Fallen | No
     if managed == tree:
         return entry
     before = documents.flow_at(repo, managed, flow)
-    return machine.judge(entry, before, documents.flow_at(repo, tree, flow), flow)
+    return judge(entry, before, documents.flow_at(repo, tree, flow), flow)
 
 
 def fallen(repo: Repository, managed: CommitInfo, head: CommitInfo) -> dict[str, Fallen]:

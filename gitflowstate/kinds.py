@@ -8,7 +8,7 @@ what Python and ECMA 262 share, and end in END, since `$` would let a final newl
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from gitflowstate.errors import Invalid
 
@@ -36,7 +36,7 @@ Proof = Literal["lock", "time"]
 Decision = Literal["retry", "done", "fail", "leave"]
 NoticeKind = Literal["status", "waiting", "final"]
 
-TERMINAL = ("done", "failed")
+TERMINAL: tuple[Status, ...] = ("done", "failed")
 MAX_INT = 2**53 - 1  # the integers every JSON reader keeps exact
 MAX_DEPTH = 32
 MAX_DOCUMENT = 4 * 2**20  # bytes that are read
@@ -98,14 +98,16 @@ class Kind:
 
 
 def _text(rule: str, pattern: str) -> Kind:
-    return Kind(str, rule, pattern=pattern)
+    # `\d` means more in Python than in ECMA 262: only ASCII digits make a time.
+    return Kind(str, rule, pattern=pattern.replace(r"\d", "[0-9]"))
 
 
 def _prose(rule: str, pattern: str, longest: int | None = None) -> Kind:
     return Kind(str, rule, pattern=pattern, longest=longest, easy=True)
 
 
-def _words(*values: str) -> Kind:
+def _words(literal: object) -> Kind:
+    values = get_args(literal)
     return Kind(str, "one of " + ", ".join(values), values=values)
 
 
@@ -142,16 +144,14 @@ KINDS: dict[str, Kind] = {
     "Count": Kind(int, "an integer from 0 to 2^53-1", least=0),
     "Int": Kind(int, "an integer within 2^53-1 of zero"),
     "Flag": Kind(bool, "true or false"),
-    "Status": _words("pending", "running", "waiting", "done", "failed"),
-    "On": _words("human", "agent", "external"),
-    "Outcome": _words("completed", "errored", "cancelled", "timed_out", "lost", "uncertain"),
-    "OnInterrupt": _words("rerun", "hold"),
-    "Proof": _words("lock", "time"),
-    "Decision": _words("retry", "done", "fail", "leave"),
-    "NoticeKind": _words("status", "waiting", "final"),
+    "Status": _words(Status),
+    "On": _words(On),
+    "Outcome": _words(Outcome),
+    "OnInterrupt": _words(OnInterrupt),
+    "Proof": _words(Proof),
+    "Decision": _words(Decision),
+    "NoticeKind": _words(NoticeKind),
 }
-# `\d` and `\s` mean more in Python than in ECMA 262: only ASCII digits may make a time.
-KINDS["Time"].pattern = (KINDS["Time"].pattern or "").replace(r"\d", "[0-9]")
 
 
 def check(kind: str, value: object, field: str) -> None:

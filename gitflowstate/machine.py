@@ -16,8 +16,7 @@ from typing import Any
 
 from gitflowstate import guards, plans, rules, taskrules
 from gitflowstate.errors import Corrupt, NotFound, Rejected, Stale
-from gitflowstate.guards import check_size
-from gitflowstate.judgement import entry_of, fallen, judge, listed
+from gitflowstate.judgement import entry_of, fallen, listed
 from gitflowstate.kinds import TERMINAL, Status
 from gitflowstate.model import (
     FORMAT_PATH,
@@ -35,19 +34,6 @@ from gitflowstate.model import (
     plan_path,
 )
 from gitflowstate.ops import Adopt, Create, FlowOp, Import, Init, Observe, Op
-
-__all__ = [
-    "TABLE",
-    "State",
-    "answered",
-    "apply",
-    "check_size",
-    "fallen",
-    "find",
-    "judge",
-    "places",
-    "reads",
-]
 
 State = Mapping[str, Value | None]
 
@@ -103,7 +89,7 @@ TABLE: dict[str, dict[Status, tuple[Status, ...]]] = {
     "reopen": {"done": ("running",), "failed": ("running",)},
     "handoff": _ANY_LIVE,
     "take": _ANY_LIVE,
-    "adopt": {status: (status,) for status in (*_ANY_LIVE, *TERMINAL)},  # type: ignore[misc]
+    "adopt": {status: (status,) for status in (*_ANY_LIVE, *TERMINAL)},
     "plan": _ANY_LIVE,
     "task add": _ANY_LIVE,
     "task claim": _PROGRESS,
@@ -182,13 +168,13 @@ def find(flow: str, state: State) -> Flow | None:
 
     Raises Corrupt when it stands in both folders.
     """
-    kept = [state[path] for path in places(flow) if state[path]]
+    kept = [found for path in places(flow) if isinstance(found := state[path], Flow)]
     if len(kept) > 1:
         raise Corrupt(
             f"{flow} stands in flows/ and in archive/; both were left alone",
             hint="ask a person to revert the commit that added the second one",
         )
-    return kept[0] if kept else None  # type: ignore[return-value]
+    return kept[0] if kept else None
 
 
 def _born(op: Create | Import, state: State) -> State:
@@ -243,7 +229,7 @@ def _stepped(op: FlowOp, flow: Flow, entry: Fallen | None) -> Flow:
     allowed = TABLE[op.TAG].get(flow.status)
     if allowed is None:
         raise guards.refused(op, flow)
-    if isinstance(op, Adopt):
+    if isinstance(op, Adopt):  # the same document, but as another object: a change
         return flow if entry is None else Flow(**flow.__dict__)
     after = RULES[op.TAG](op, flow)
     if after is not flow and (flow.status in TERMINAL and after.status in TERMINAL):
@@ -274,7 +260,7 @@ def _written(op: FlowOp, state: State, before: Flow | None, after: Flow) -> Stat
     """Return the state with the flow in its place, the receipt of the key, and no entry left."""
     guards.check_readable(after)
     if op.ADDS:
-        check_size(after)
+        guards.check_size(after)
     active, archived = places(after.id)
     result: dict[str, Value | None] = {**state, active: None, archived: None}
     result[active if live(after) else archived] = after

@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any, ClassVar, Self, dataclass_transform
 
 from gitflowstate.kinds import (
+    TERMINAL,
     Count,
     Id,
     Int,
@@ -281,7 +282,7 @@ GOVERNED = (*CLASSES, "processes")
 
 def live(flow: Flow) -> bool:
     """Tell whether the flow may still change without being reopened."""
-    return flow.status not in ("done", "failed")
+    return flow.status not in TERMINAL
 
 
 def instant(time: Time) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
-from gitflowstate import codec, documents, handmade, machine
+from gitflowstate import codec, documents, handmade, judgement, machine
 from gitflowstate.definitions import FLOWS, MAIN, Definition
 from gitflowstate.documents import Broken
 from gitflowstate.errors import Corrupt, NotFound, Unavailable
@@ -97,7 +97,7 @@ class Store:
         managed = self.managed(head)
         entry = handmade.verdict(self.repo, managed.tree, head.tree, flow)
         if entry is not None:
-            raise machine.fallen(entry)
+            raise judgement.fallen(entry)
         if found is None:
             raise NotFound(f"there is no flow {flow}", hint="gfs list --all")
         return found
@@ -117,10 +117,10 @@ class Store:
         fallen = handmade.fallen(self.repo, self.managed(head), head)
         for item in documents.flows(self.repo, head.tree, archived=archived):
             entry = fallen.get(item.id) if isinstance(item, Flow) else None
-            yield item if entry is None else Broken(entry.flow, machine.fallen(entry))
+            yield item if entry is None else Broken(entry.flow, judgement.fallen(entry))
         for flow, entry in fallen.items():
             if not documents.stands(self.repo, head.tree, flow):
-                yield Broken(flow, machine.fallen(entry))
+                yield Broken(flow, judgement.fallen(entry))
 
     def version(self) -> str | None:
         """Return the id of the head, which changes when anything does."""
