@@ -30,7 +30,6 @@ def claim(op: taskops.TaskClaim, flow: Flow, task: Task) -> Task:
     if found:
         raise Rejected(
             f"{task.id} is blocked: {'; '.join(found[:3])}",
-            hint=f"gfs why {flow.id} {task.id}",
             next=["gfs", "why", flow.id, task.id],
         )
     return claimed(op, flow, task)
@@ -134,7 +133,6 @@ def check_attempt(op: Any, task: Task) -> None:  # noqa: ANN401  any op on a tas
         now = f"{present.worker} holds it with attempt {present.attempt}"
     raise Stale(
         f"the claim on {task.id} with attempt {attempt} is lost: {now}",
-        hint=f"gfs show {op.flow}",
         holder=present.worker if present else None,
         lost=True,
         next=["gfs", "show", op.flow],

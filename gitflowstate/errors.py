@@ -1,7 +1,8 @@
 """Every deliberate error and its exit code (architecture, section 8).
 
 Rule: an error says what was refused (`message`) and the safe next step (`hint`); no hint ever
-names a command that deletes, overwrites or forces.
+names a command that deletes, overwrites or forces. Where that step is one command, `next` has its
+words and the hint need not repeat them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ class GfsError(Exception):
     def __init__(self, message: str, *, hint: str = "", **details: Any) -> None:  # noqa: ANN401  details are JSON values
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.hint = hint or " ".join(details.get("next", ()))
         self.details = details
 
 

@@ -47,6 +47,13 @@ def check_owner(op: FlowOp, flow: Flow) -> None:
         )
 
 
+def check_idle(flow: Flow, hint: str) -> None:
+    """Refuse to end or replace tasks that are in work: claimed, or running. Raises Rejected."""
+    busy = [task.id for task in flow.children if task.claim or task.status == "running"]
+    if busy:
+        raise Rejected(f"{flow.id} has tasks in work: {', '.join(busy[:5])}", hint=hint, tasks=busy)
+
+
 def refused(op: FlowOp, flow: Flow) -> Rejected:
     """Return the error for an op that the table does not allow in the flow's status."""
     ended = f"; it ended with {flow.result_ref}" if flow.result_ref else ""

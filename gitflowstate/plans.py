@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from gitflowstate import graph, taskops
+from gitflowstate import graph, guards, taskops
 from gitflowstate.errors import Invalid, Rejected, Stale
 from gitflowstate.model import Flow, Plan, Step, Task
 
 _STEP = tuple(Step.__annotations__)
+# An id that only looks like t1, and is too long to be followed by another, does not count.
+_LONGEST_NUMBERED = 10
 
 
 def plan(op: taskops.Plan, flow: Flow) -> Flow:
@@ -33,13 +35,8 @@ def _check_replaceable(op: taskops.Plan, flow: Flow) -> None:
         )
     if op.reason is None:
         raise Rejected("a plan is replaced for a reason", hint="--reason REASON")
-    busy = [task.id for task in flow.children if task.claim or task.status == "running"]
-    if busy and not op.cancel_children:
-        raise Rejected(
-            f"{flow.id} has tasks in work: {', '.join(busy[:5])}",
-            hint="let them end, or cancel them by --cancel-children",
-            tasks=busy,
-        )
+    if not op.cancel_children:
+        guards.check_idle(flow, "let them end, or cancel them by --cancel-children")
 
 
 def planned(document: Plan, flow: str, kept: Flow | None = None) -> tuple[Task, ...]:
@@ -102,5 +99,4 @@ def _next_id(there: dict[str, Task]) -> str:
 
 
 def _is_numbered(name: str) -> bool:
-    # An id that only looks so, and is too long to be followed by another, does not count.
-    return name[0] == "t" and name[1:].isdigit() and len(name) <= 10  # noqa: PLR2004
+    return name[0] == "t" and name[1:].isdigit() and len(name) <= _LONGEST_NUMBERED

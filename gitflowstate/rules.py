@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from gitflowstate import graph, ops, plans, taskrules
+from gitflowstate import graph, guards, ops, plans, taskrules
 from gitflowstate.errors import Rejected, Stale
 from gitflowstate.kinds import TERMINAL, Status
-from gitflowstate.model import Failure, Flow, Note, Task, Waiting
+from gitflowstate.model import Failure, Flow, Note, Task
 
 T = TypeVar("T")
 _GIVEN = ("goal", "owner", "next_action", "links", "attempt_of", "labels", "type", "data")
@@ -99,11 +99,7 @@ def import_(op: ops.Import, existing: Flow | None) -> Flow:
     document = normalised(op.document)
     if document.id != op.flow:
         raise Rejected(f"the document is {document.id}, not {op.flow}")
-    if document.schema_version > Flow.VERSION:
-        raise Rejected(
-            f"{document.id} has schema version {document.schema_version}",
-            hint="upgrade gitflowstate",
-        )
+    guards.check_version(document)
     if existing is None:
         graph.check(graph.edges_of(document.children))
         return document
@@ -156,10 +152,7 @@ def _noted(flow: Flow, op: ops.Op, text: str) -> Flow:
 
 def wait(op: ops.Wait, flow: Flow) -> Flow:
     """Stand still; a changed reason is a new entry into waiting."""
-    present = flow.waiting
-    if present and (present.reason, present.condition, present.on) == (op.reason, op.until, op.on):
-        return flow
-    waiting = Waiting(reason=op.reason, condition=op.until, on=op.on, since=op.at)
+    waiting = taskrules.waiting_for(op, flow.waiting)
     return flow.replace(status="waiting", waiting=waiting)
 
 
@@ -203,14 +196,10 @@ def fail(op: ops.Fail, flow: Flow) -> Flow:
 
 def _ended(flow: Flow, op: ops.FlowOp, *, reason: str, cancel: bool) -> tuple[Task, ...]:
     """Return the tasks of an ending flow: none is claimed or running, unless all open ones end."""
-    busy = [task.id for task in flow.children if task.status == "running" or task.claim]
     if not cancel:
-        if busy and flow.status not in TERMINAL:
-            raise Rejected(
-                f"{flow.id} has tasks in work: {', '.join(busy[:5])}",
-                hint="settle them first, or end them with it by --cancel-children",
-                tasks=busy,
-            )
+        if flow.status not in TERMINAL:
+            hint = "settle them first, or end them with it by --cancel-children"
+            guards.check_idle(flow, hint)
         return flow.children
     return tuple(
         task if task.status in TERMINAL else _cancelled(task, op, reason) for task in flow.children

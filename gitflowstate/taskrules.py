@@ -13,7 +13,7 @@ from gitflowstate import claims, graph, taskops
 from gitflowstate.errors import Blocked, NotFound, Rejected
 from gitflowstate.kinds import Status
 from gitflowstate.model import Flow, Task, Waiting
-from gitflowstate.ops import FlowOp
+from gitflowstate.ops import FlowOp, Wait
 
 # The life of a task
 #
@@ -59,7 +59,6 @@ def task_of(flow: Flow, name: str) -> Task:
             return task
     raise NotFound(
         f"{flow.id} has no task {name}",
-        hint=f"gfs graph {flow.id}",
         next=["gfs", "graph", flow.id],
     )
 
@@ -89,8 +88,7 @@ def claim(op: taskops.TaskClaim, flow: Flow) -> Flow:
         if changed[task.id].claim is not None:
             break
     if not changed:
-        command = ["gfs", "why", flow.id]
-        raise Blocked(f"{flow.id} has no ready task", hint=" ".join(command), next=command)
+        raise Blocked(f"{flow.id} has no ready task", next=["gfs", "why", flow.id])
     return _with(flow, op, changed)
 
 
@@ -112,7 +110,6 @@ def _refused(op: Any, flow: Flow, task: Task) -> Rejected:  # noqa: ANN401  any 
     ended = f" with {task.result_ref}" if task.result_ref else ""
     return Rejected(
         f"{task.id} of {flow.id} is {task.status}{ended}: {op.TAG} is refused",
-        hint=f"gfs why {flow.id} {task.id}",
         status=task.status,
         next=["gfs", "why", flow.id, task.id],
     )
@@ -136,7 +133,6 @@ def _completed(op: FlowOp, flow: Flow, task: Task, result: str) -> Task:
     if missing:
         raise Rejected(
             f"{task.id} cannot be done before {', '.join(missing[:5])}",
-            hint=f"gfs why {flow.id} {task.id}",
             next=["gfs", "why", flow.id, task.id],
         )
     return _finished(op, task, status="done", outcome="completed", result_ref=result)
@@ -163,12 +159,18 @@ def _fail(op: taskops.TaskFail, flow: Flow, task: Task) -> Task:
 
 
 def _wait(op: taskops.TaskWait, _flow: Flow, task: Task) -> Task:
-    present = task.waiting if task.status == "waiting" else None
-    if present and (present.reason, present.condition, present.on) == (op.reason, op.until, op.on):
+    waiting = waiting_for(op, task.waiting if task.status == "waiting" else None)
+    if waiting is task.waiting:
         return task
     claims.check_holder(op, task)
-    waiting = Waiting(reason=op.reason, condition=op.until, on=op.on, since=op.at)
     return task.replace(status="waiting", claim=None, waiting=waiting)
+
+
+def waiting_for(op: Wait | taskops.TaskWait, present: Waiting | None) -> Waiting:
+    """Return what is waited for, since now; or the present one where that is the same."""
+    waiting = Waiting(reason=op.reason, condition=op.until, on=op.on, since=op.at)
+    same = present is not None and present.replace(since=op.at) == waiting
+    return present if present is not None and same else waiting
 
 
 def again(task: Task) -> Task:
@@ -203,7 +205,6 @@ def _recover(op: taskops.Recover, flow: Flow, task: Task) -> Task:
     if task.status == "pending" and not task.interruptions:
         raise Rejected(
             f"{task.id} of {flow.id} was never interrupted: there is nothing to decide",
-            hint=f"gfs why {flow.id} {task.id}",
             next=["gfs", "why", flow.id, task.id],
         )
     match op.decide:

@@ -111,11 +111,7 @@ class Worker:
                 flow = self.desk.commit(self.desk.op(taskops.TaskExpire, **fields))
             except OVERTAKEN:
                 flow = self._load()
-        for worker in {claim.worker for _, claim in gone}:
-            if self.workers and not any(
-                t.claim and t.claim.worker == worker for t in flow.children
-            ):
-                self.workers.forget(worker)
+        self._forget({claim.worker for _, claim in gone}, flow)
         return flow
 
     def _forget(self, dead: Iterable[str], flow: Flow) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from gitflowstate import ops
+from gitflowstate import guards, ops
 from gitflowstate.cli import config
 from gitflowstate.cli.flow import (
     FIRST_STEP,
@@ -18,7 +18,6 @@ from gitflowstate.cli.flow import (
 )
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import writes
-from gitflowstate.errors import Stale
 from gitflowstate.kinds import check
 from gitflowstate.model import Flow
 
@@ -130,12 +129,7 @@ def _check_expected(session: Session, op: ops.FlowOp, old: Flow, expected: int |
     if expected in (None, old.revision):
         return
     if session.store().preview(op).receipt is None:
-        raise Stale(
-            f"{old.id} is at r{old.revision}, not r{expected}",
-            hint=f"gfs show {old.id}, then decide",
-            revision=old.revision,
-            next=["gfs", "show", old.id],
-        )
+        guards.check_expected(op.replace(flow=old.id, expect=expected), old)
 
 
 @writes

@@ -13,7 +13,7 @@ from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import reads
 from gitflowstate.documents import Broken
 from gitflowstate.errors import NotFound, Usage
-from gitflowstate.kinds import KINDS
+from gitflowstate.kinds import KINDS, TERMINAL
 from gitflowstate.model import Flow, archive_path, flow_path, live
 
 PAGE = 50
@@ -38,7 +38,6 @@ def show(
         if not where.view:
             raise NotFound(
                 f"{where.folder} has no plain files; {flow.id} is {where.ref}:{place}",
-                hint=f"gfs export {flow.id}",
                 next=["gfs", "export", flow.id],
             )
         file = f"{where.folder}/{place}"
@@ -104,9 +103,7 @@ def list_(
     states = {"stale"} if stale else set(due.FLOW_STATES)
     wanted = states if state is None else states & {state}
     now = config.now()
-    found, broken = _sorted(
-        session, archived=every or {"done", "failed"} & {status, state} != set()
-    )
+    found, broken = _sorted(session, archived=every or not {*TERMINAL}.isdisjoint((status, state)))
     chosen = [
         flow
         for flow in found

@@ -14,10 +14,11 @@ from gitflowstate.cli.session import Session
 from gitflowstate.cli.settled import run
 from gitflowstate.cli.verb import writes
 from gitflowstate.errors import GfsError, Usage
+from gitflowstate.kinds import KINDS
 from gitflowstate.model import Flow, Task
 from gitflowstate.workers import Workers
 
-DECISIONS = ("retry", "done", "fail", "leave")
+DECISIONS = KINDS["Decision"].values
 
 
 @writes

@@ -51,11 +51,9 @@ def commit_claim(session: Session, op: taskops.TaskClaim) -> Outcome:
             return outcome
         op = op.replace(expect=None)  # it has seen the revision that was expected
         if op.task is not None:
-            command = ["gfs", "recover", op.flow]
             raise Stale(
                 f"{op.task} was interrupted and waits for a decision",
-                hint=join(command),
-                next=command,
+                next=["gfs", "recover", op.flow],
             )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional
 
 import typer
 
@@ -13,20 +13,9 @@ from gitflowstate.cli.flow import FlowArgument
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import reads
 from gitflowstate.errors import Blocked, Usage
-from gitflowstate.kinds import Time
 from gitflowstate.model import Flow
 
 _SHOWN = 5  # reasons in a message; --json has them all
-
-
-class _Clock:
-    def now(self) -> Time:
-        """Return the time in UTC."""
-        return config.now()
-
-    def later(self, seconds: int) -> Time:
-        """Return the time that is so many seconds from now."""
-        return config.later(seconds)
 
 
 @reads
@@ -70,7 +59,7 @@ def work(
     )
     executor = CommandExecutor(command, config.text(result_template, "--result-template"))
     with WorkerLock(gitdir, settings.worker, settings.flow) as lock:
-        run = Worker(settings, store, executor, _Clock(), Workers(gitdir), _show)
+        run = Worker(settings, store, executor, config.Clock(), Workers(gitdir), _show)
         try:
             report = run.run()
         finally:
@@ -83,20 +72,20 @@ def work(
 def _answer(session: Session, flow: Flow, completed: int, blocked: list[str]) -> None:
     """Print that all tasks are done. Raises Blocked where some are not, or there is none."""
     left = [task.id for task in flow.children if task.status != "done"]
-    data = {"id": flow.id, "revision": flow.revision, "completed": completed, "open": left}
+    data: dict[str, Any] = {"id": flow.id, "revision": flow.revision}
+    data |= {"completed": completed, "open": left}
     if left:
         shown = "; ".join(blocked[:_SHOWN])
         more = f"; and {len(blocked) - _SHOWN} more" if len(blocked) > _SHOWN else ""
         raise Blocked(
             f"{flow.id}: {len(left)} of {len(flow.children)} tasks are not done: {shown}{more}",
-            hint=f"gfs why {flow.id}",
             next=["gfs", "why", flow.id],
             blocked=blocked,
             **data,
         )
     if not flow.children:
         plan = ["gfs", "plan", flow.id, "FILE"]
-        raise Blocked(f"{flow.id} has no tasks", hint=" ".join(plan), next=plan, **data)
+        raise Blocked(f"{flow.id} has no tasks", next=plan, **data)
     text = f"{flow.id} r{flow.revision} {flow.status}: all {len(flow.children)} tasks are done"
     output.success(data, text, as_json=session.json)
 
