@@ -234,10 +234,11 @@ def test_every_variable_of_the_environment_is_documented():
 
 
 def test_every_field_of_every_document_is_documented():
-    from gitflowstate import codec, model
+    from gitflowstate import codec, cursors, model
 
     text = read("reference/documents.md")
-    classes = [c for c in vars(model).values() if isinstance(c, type) and c is not model.Value]
+    found = {**vars(model), **vars(cursors)}.values()
+    classes = [c for c in found if isinstance(c, type) and c is not model.Value]
     for cls in (c for c in classes if issubclass(c, model.Value)):
         section = text.partition(f"\n## {cls.__name__}\n")[2].partition("\n## ")[0]
         rows = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
