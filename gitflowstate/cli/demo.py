@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 
@@ -68,7 +68,7 @@ STEPS: tuple[tuple[str, str, type[FlowOp], dict[str, Any]], ...] = (
 @reads
 def demo(
     session: Session,
-    directory: Annotated[Optional[str], typer.Argument(metavar="DIR", help="Where.")] = None,  # noqa: UP045
+    directory: Annotated[str | None, typer.Argument(metavar="DIR", help="Where.")] = None,
 ) -> None:
     """Make a real repository, walk one flow through its life, and show the log.
 

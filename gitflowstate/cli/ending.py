@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -30,7 +30,7 @@ CancelOption = Annotated[
 @writes
 def done(
     session: Session,
-    id: FlowArgument,  # noqa: A002
+    id: FlowArgument,
     result: Annotated[str, typer.Option(metavar="REF", help="Where the result is.")],
     cancel_children: CancelOption = False,
 ) -> None:
@@ -50,7 +50,7 @@ def done(
 @writes
 def fail(
     session: Session,
-    id: FlowArgument,  # noqa: A002
+    id: FlowArgument,
     reason: ReasonOption,
     recoverable: Annotated[
         str, typer.Option(metavar="TEXT", help="What can be used again; none is an answer.")
@@ -74,9 +74,9 @@ def fail(
 @writes
 def reopen(
     session: Session,
-    id: FlowArgument,  # noqa: A002
+    id: FlowArgument,
     reason: ReasonOption,
-    next: Annotated[str, typer.Option(help="The next action.")],  # noqa: A002
+    next: Annotated[str, typer.Option(help="The next action.")],
 ) -> None:
     """Make an ended flow run again; how it ended becomes a note.
 
@@ -94,8 +94,8 @@ def reopen(
 @writes
 def retry(
     session: Session,
-    id: FlowArgument,  # noqa: A002
-    new: Annotated[Optional[str], typer.Option("--id", help="The id of the new flow.")] = None,  # noqa: UP045
+    id: FlowArgument,
+    new: Annotated[str | None, typer.Option("--id", help="The id of the new flow.")] = None,
 ) -> None:
     """Try an ended flow again as a new one that names it; the old one is not touched.
 
@@ -135,7 +135,7 @@ def _check_expected(session: Session, op: ops.FlowOp, old: Flow, expected: int |
 @writes
 def adopt(
     session: Session,
-    id: FlowArgument,  # noqa: A002
+    id: FlowArgument,
     reason: ReasonOption,
 ) -> None:
     """Accept a flow that was edited by hand, at the next free revision.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 
@@ -50,7 +50,7 @@ def _where(violation: dict[str, Any]) -> str:
 @reads
 def schema(
     session: Session,
-    name: Annotated[Optional[str], typer.Argument(help="Which: flow, op, key, envelope.")] = None,  # noqa: UP045
+    name: Annotated[str | None, typer.Argument(help="Which: flow, op, key, envelope.")] = None,
 ) -> None:
     """Print a JSON Schema (draft 2020-12), or list them.
 
@@ -100,7 +100,7 @@ def import_(
 @reads
 def export(
     session: Session,
-    ids: Annotated[Optional[list[str]], typer.Argument(metavar="[ID…]", help="Which.")] = None,  # noqa: UP045
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID…]", help="Which.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Every flow, ended ones too.")] = False,
 ) -> None:
     """Print documents as they are stored: one, or a list that import takes.

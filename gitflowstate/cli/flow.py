@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 
@@ -17,7 +17,6 @@ from gitflowstate.model import Flow, Link, Plan
 from gitflowstate.store import Outcome
 
 FlowArgument = Annotated[str, typer.Argument(metavar="ID", help="The flow, or a unique prefix.")]
-Texts = Annotated[Optional[list[str]], typer.Option(help="May be given again.")]  # noqa: UP045
 ReasonOption = Annotated[str, typer.Option("--reason", metavar="R", help="Why; recorded.")]
 
 
@@ -62,18 +61,18 @@ def data_of(path: str | None) -> Json | None:
 def create(
     session: Session,
     goal: Annotated[str, typer.Argument(help="What is to be reached.")],
-    id: Annotated[Optional[str], typer.Option(help="Its id; minted by default.")] = None,  # noqa: A002, UP045
-    owner: Annotated[Optional[str], typer.Option(help="Its owner; the actor by default.")] = None,  # noqa: UP045
-    next: Annotated[Optional[str], typer.Option(help=f"First step; {FIRST_STEP!r}.")] = None,  # noqa: A002, UP045
+    id: Annotated[str | None, typer.Option(help="Its id; minted by default.")] = None,
+    owner: Annotated[str | None, typer.Option(help="Its owner; the actor by default.")] = None,
+    next: Annotated[str | None, typer.Option(help=f"First step; {FIRST_STEP!r}.")] = None,
     issue: Annotated[
-        Optional[list[str]],  # noqa: UP045
+        list[str] | None,
         typer.Option(metavar="OWNER/REPO#N", help="The issue to keep informed."),
     ] = None,
-    link: Annotated[Optional[list[str]], typer.Option(metavar="REL=HREF", help="A link.")] = None,  # noqa: UP045
-    label: Annotated[Optional[list[str]], typer.Option(help="A label; may be repeated.")] = None,  # noqa: UP045
-    type: Annotated[Optional[str], typer.Option(help="Its type: types/TYPE.schema.json.")] = None,  # noqa: A002, UP045
-    data: Annotated[Optional[str], typer.Option(metavar="FILE", help="Its data, JSON.")] = None,  # noqa: UP045
-    plan: Annotated[Optional[str], typer.Option(metavar="FILE", help="Its tasks, JSON.")] = None,  # noqa: UP045
+    link: Annotated[list[str] | None, typer.Option(metavar="REL=HREF", help="A link.")] = None,
+    label: Annotated[list[str] | None, typer.Option(help="A label; may be repeated.")] = None,
+    type: Annotated[str | None, typer.Option(help="Its type: types/TYPE.schema.json.")] = None,
+    data: Annotated[str | None, typer.Option(metavar="FILE", help="Its data, JSON.")] = None,
+    plan: Annotated[str | None, typer.Option(metavar="FILE", help="Its tasks, JSON.")] = None,
 ) -> None:
     """Record a goal before any work begins, and print its id.
 
@@ -118,7 +117,7 @@ def plan_of(path: str | None, flow: str) -> Plan | None:
     return plan_from(path, flow)
 
 
-def present(session: Session, id: str | None) -> Flow | None:  # noqa: A002
+def present(session: Session, id: str | None) -> Flow | None:
     """Return the flow that has the id already."""
     store = session.store(writing=not session.dry_run)
     return store.flow(id) if id is not None and store.exists(id) else None
@@ -152,20 +151,20 @@ def answer_created(session: Session, outcome: Outcome) -> None:
 @writes
 def update(
     session: Session,
-    id: FlowArgument,  # noqa: A002
-    progress: Annotated[Optional[str], typer.Option(help="What is done; - reads stdin.")] = None,  # noqa: UP045
-    next: Annotated[Optional[str], typer.Option(help="The next action.")] = None,  # noqa: A002, UP045
-    goal: Annotated[Optional[str], typer.Option(help="A better wording of the goal.")] = None,  # noqa: UP045
-    status: Annotated[Optional[str], typer.Option(help="pending or running.")] = None,  # noqa: UP045
-    label: Annotated[Optional[list[str]], typer.Option(help="Add a label.")] = None,  # noqa: UP045
-    unlabel: Annotated[Optional[list[str]], typer.Option(help="Take a label off.")] = None,  # noqa: UP045
+    id: FlowArgument,
+    progress: Annotated[str | None, typer.Option(help="What is done; - reads stdin.")] = None,
+    next: Annotated[str | None, typer.Option(help="The next action.")] = None,
+    goal: Annotated[str | None, typer.Option(help="A better wording of the goal.")] = None,
+    status: Annotated[str | None, typer.Option(help="pending or running.")] = None,
+    label: Annotated[list[str] | None, typer.Option(help="Add a label.")] = None,
+    unlabel: Annotated[list[str] | None, typer.Option(help="Take a label off.")] = None,
     issue: Annotated[
-        Optional[list[str]],  # noqa: UP045
+        list[str] | None,
         typer.Option(metavar="OWNER/REPO#N", help="Add an issue to keep informed."),
     ] = None,
-    link: Annotated[Optional[list[str]], typer.Option(metavar="REL=HREF", help="Add.")] = None,  # noqa: UP045
-    unlink: Annotated[Optional[list[str]], typer.Option(metavar="HREF", help="Take off.")] = None,  # noqa: UP045
-    data: Annotated[Optional[str], typer.Option(metavar="FILE", help="New data, JSON.")] = None,  # noqa: UP045
+    link: Annotated[list[str] | None, typer.Option(metavar="REL=HREF", help="Add.")] = None,
+    unlink: Annotated[list[str] | None, typer.Option(metavar="HREF", help="Take off.")] = None,
+    data: Annotated[str | None, typer.Option(metavar="FILE", help="New data, JSON.")] = None,
 ) -> None:
     """Record progress and the next action: one revision.
 
@@ -194,7 +193,7 @@ def update(
 @writes
 def note(
     session: Session,
-    id: FlowArgument,  # noqa: A002
+    id: FlowArgument,
     text: Annotated[str, typer.Argument(help="The remark; - reads stdin.")],
 ) -> None:
     """Append a remark; anybody may, and nothing is ever replaced.
@@ -208,7 +207,7 @@ def note(
 @writes
 def wait(
     session: Session,
-    id: FlowArgument,  # noqa: A002
+    id: FlowArgument,
     reason: ReasonOption,
     until: Annotated[str, typer.Option(metavar="CONDITION", help="What would let it go on.")],
     on: Annotated[str, typer.Option(help="human, agent or external.")] = "human",
@@ -230,8 +229,8 @@ def wait(
 @writes
 def resume(
     session: Session,
-    id: FlowArgument,  # noqa: A002
-    next: Annotated[Optional[str], typer.Option(help="The next action.")] = None,  # noqa: A002, UP045
+    id: FlowArgument,
+    next: Annotated[str | None, typer.Option(help="The next action.")] = None,
 ) -> None:
     """Go on after waiting.
 
@@ -244,7 +243,7 @@ def resume(
 @writes
 def handoff(
     session: Session,
-    id: FlowArgument,  # noqa: A002
+    id: FlowArgument,
     to: Annotated[str, typer.Option(metavar="OWNER", help="The new owner.")],
     reason: ReasonOption,
 ) -> None:
@@ -259,7 +258,7 @@ def handoff(
 @writes
 def take(
     session: Session,
-    id: FlowArgument,  # noqa: A002
+    id: FlowArgument,
     reason: ReasonOption,
 ) -> None:
     """Become the owner of somebody's flow.

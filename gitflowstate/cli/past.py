@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 
@@ -17,7 +17,6 @@ from gitflowstate.errors import Usage
 from gitflowstate.history import Step
 from gitflowstate.listing import LogEntry
 from gitflowstate.model import Flow
-
 
 _LAST = 253_402_300_799  # the last second of the year 9999; a commit may claim a later one
 
@@ -69,8 +68,8 @@ def _entry_json(item: LogEntry) -> dict[str, Any]:
 @reads
 def log(
     session: Session,
-    id: FlowArgument,  # noqa: A002
-    number: Annotated[Optional[int], typer.Option("-n", metavar="N", help="At most N.")] = None,  # noqa: UP045
+    id: FlowArgument,
+    number: Annotated[int | None, typer.Option("-n", metavar="N", help="At most N.")] = None,
 ) -> None:
     """Show the history of a flow, newest first; edits by hand are marked.
 
@@ -92,9 +91,9 @@ def log(
 @reads
 def diff(
     session: Session,
-    id: FlowArgument,  # noqa: A002
+    id: FlowArgument,
     a: Annotated[int | None, typer.Argument(metavar="[A]", help="From; the last but one.")] = None,
-    b: Annotated[Optional[int], typer.Argument(metavar="[B]", help="To; the present.")] = None,  # noqa: UP045
+    b: Annotated[int | None, typer.Argument(metavar="[B]", help="To; the present.")] = None,
 ) -> None:
     """Show what differs between two revisions of a flow.
 
@@ -120,7 +119,7 @@ def _at(session: Session, present: Flow, revision: int) -> Flow:
 @reads
 def changes(
     session: Session,
-    id: FlowArgument,  # noqa: A002
+    id: FlowArgument,
     since: Annotated[int, typer.Option(metavar="N", help="After this revision.")],
 ) -> None:
     """Show what happened to a flow after a revision: each operation, oldest first.

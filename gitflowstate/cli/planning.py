@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 
@@ -31,10 +31,10 @@ def plan_from(file: str, flow: str) -> model.Plan:
 @writes
 def plan(
     session: Session,
-    id: FlowArgument,  # noqa: A002
+    id: FlowArgument,
     file: Annotated[str, typer.Argument(metavar="FILE", help="JSON: tasks and deps; - is stdin.")],
     replace: Annotated[bool, typer.Option("--replace", help="In place of the present.")] = False,
-    reason: Annotated[Optional[str], typer.Option(metavar="R", help="Why.")] = None,  # noqa: UP045
+    reason: Annotated[str | None, typer.Option(metavar="R", help="Why.")] = None,
     keep_done: Annotated[bool, typer.Option("--keep-done", help="Keep what is done.")] = False,
     cancel_children: Annotated[
         bool, typer.Option("--cancel-children", help="Although tasks are in work.")
@@ -61,7 +61,7 @@ def plan(
 @reads
 def next_(
     session: Session,
-    id: FlowArgument,  # noqa: A002
+    id: FlowArgument,
 ) -> None:
     """List the tasks that are ready, the first to take at the top.
 
@@ -79,8 +79,8 @@ def next_(
 @reads
 def why(
     session: Session,
-    id: FlowArgument,  # noqa: A002
-    task: Annotated[Optional[str], typer.Argument(metavar="[TASK]", help="Which.")] = None,  # noqa: UP045
+    id: FlowArgument,
+    task: Annotated[str | None, typer.Argument(metavar="[TASK]", help="Which.")] = None,
 ) -> None:
     """Say what a task waits for, down to the tasks that block it; or all that is not ready.
 
@@ -105,7 +105,7 @@ def why(
 @reads
 def graph(
     session: Session,
-    id: FlowArgument,  # noqa: A002
+    id: FlowArgument,
     form: Annotated[str, typer.Option("--format", help="text, mermaid or dot.")] = "text",
 ) -> None:
     """Draw the graph: as text, Mermaid or dot.

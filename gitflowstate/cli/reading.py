@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple, Optional
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -22,8 +22,8 @@ PAGE = 50
 @reads
 def show(
     session: Session,
-    id: FlowArgument,  # noqa: A002
-    rev: Annotated[Optional[int], typer.Option(metavar="N", help="As it was at N.")] = None,  # noqa: UP045
+    id: FlowArgument,
+    rev: Annotated[int | None, typer.Option(metavar="N", help="As it was at N.")] = None,
     path: Annotated[bool, typer.Option("--path", help="Print where the document lies.")] = False,
 ) -> None:
     """Show all that a flow records.
@@ -81,10 +81,10 @@ def described(flow: Flow) -> dict[str, Any]:
 @reads
 def list_(
     session: Session,
-    status: Annotated[Optional[str], typer.Option(help="Only this status.")] = None,  # noqa: UP045
-    owner: Annotated[Optional[str], typer.Option(help="Only this owner's.")] = None,  # noqa: UP045
-    label: Annotated[Optional[str], typer.Option(help="Only with this label.")] = None,  # noqa: UP045
-    state: Annotated[Optional[str], typer.Option(help="Only in this derived state.")] = None,  # noqa: UP045
+    status: Annotated[str | None, typer.Option(help="Only this status.")] = None,
+    owner: Annotated[str | None, typer.Option(help="Only this owner's.")] = None,
+    label: Annotated[str | None, typer.Option(help="Only with this label.")] = None,
+    state: Annotated[str | None, typer.Option(help="Only in this derived state.")] = None,
     stale: Annotated[bool, typer.Option("--stale", help="The same as --state stale.")] = False,
     every: Annotated[bool, typer.Option("--all", help="Ended flows too.")] = False,
     limit: Annotated[int, typer.Option(metavar="N", help="At most N a page.")] = PAGE,
@@ -193,10 +193,10 @@ def _counted(flow: Flow, now: str) -> dict[str, int]:
 @reads
 def brief(
     session: Session,
-    ids: Annotated[Optional[list[str]], typer.Argument(metavar="[ID…]", help="Which.")] = None,  # noqa: UP045
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID…]", help="Which.")] = None,
     max_chars: Annotated[int, typer.Option(metavar="N", help="At most N characters.")] = 4000,
     since: Annotated[
-        Optional[int],  # noqa: UP045
+        int | None,
         typer.Option(metavar="N", help="With one ID: what changed after revision N."),
     ] = None,
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 
@@ -24,14 +24,14 @@ DECISIONS = KINDS["Decision"].values
 @writes
 def recover(
     session: Session,
-    id: FlowArgument,  # noqa: A002
-    task: Annotated[Optional[str], typer.Option(metavar="T", help="Decide on this.")] = None,  # noqa: UP045
+    id: FlowArgument,
+    task: Annotated[str | None, typer.Option(metavar="T", help="Decide on this.")] = None,
     decide: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(metavar="D", help="retry, done, fail or leave."),
     ] = None,
-    reason: Annotated[Optional[str], typer.Option(metavar="R", help="Why; recorded.")] = None,  # noqa: UP045
-    result: Annotated[Optional[str], typer.Option(metavar="REF", help="With done.")] = None,  # noqa: UP045
+    reason: Annotated[str | None, typer.Option(metavar="R", help="Why; recorded.")] = None,
+    result: Annotated[str | None, typer.Option(metavar="REF", help="With done.")] = None,
 ) -> None:
     """Show stale and interrupted tasks and whether their results exist; or decide on one.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -17,7 +17,7 @@ from gitflowstate.errors import Corrupt, NotFound
 @reads
 def init(
     session: Session,
-    directory: Annotated[Optional[str], typer.Argument(metavar="[DIR]", help="Where.")] = None,  # noqa: UP045
+    directory: Annotated[str | None, typer.Argument(metavar="[DIR]", help="Where.")] = None,
     no_view: Annotated[bool, typer.Option("--no-view", help="No plain files beside it.")] = False,
 ) -> None:
     """Make a flow repository; harmless where there is one already.
@@ -67,7 +67,7 @@ def where(session: Session) -> None:
 def verify(
     session: Session,
     span: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Argument(metavar="[A..B]", help="Commits after A up to B."),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Edits by hand are errors.")] = False,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -18,7 +18,7 @@ LEASE = "2h"  # an agent will not renew
 
 TaskArgument = Annotated[str, typer.Argument(metavar="TASK", help="The task.")]
 AttemptOption = Annotated[
-    Optional[int],  # noqa: UP045
+    int | None,
     typer.Option("--attempt", metavar="N", help="The attempt that claim printed."),
 ]
 
@@ -26,13 +26,13 @@ AttemptOption = Annotated[
 @writes
 def add(
     session: Session,
-    id: FlowArgument,  # noqa: A002
+    id: FlowArgument,
     goal: Annotated[str, typer.Argument(help="What is to be done.")],
-    task: Annotated[Optional[str], typer.Option("--id", help="Its id; t1, t2, … if not.")] = None,  # noqa: UP045
-    dep: Annotated[Optional[list[str]], typer.Option(metavar="TASK", help="Needs this.")] = None,  # noqa: UP045
+    task: Annotated[str | None, typer.Option("--id", help="Its id; t1, t2, … if not.")] = None,
+    dep: Annotated[list[str] | None, typer.Option(metavar="TASK", help="Needs this.")] = None,
     priority: Annotated[int, typer.Option(metavar="N", help="Higher goes first.")] = 0,
-    not_before: Annotated[Optional[str], typer.Option(metavar="TIME", help="Not before.")] = None,  # noqa: UP045
-    timeout: Annotated[Optional[str], typer.Option(metavar="30m", help="At most so long.")] = None,  # noqa: UP045
+    not_before: Annotated[str | None, typer.Option(metavar="TIME", help="Not before.")] = None,
+    timeout: Annotated[str | None, typer.Option(metavar="30m", help="At most so long.")] = None,
     max_attempts: Annotated[int, typer.Option(metavar="N", help="Failures until it fails.")] = 3,
     on_interrupt: Annotated[str, typer.Option(help="rerun, or hold for a person.")] = "rerun",
 ) -> None:
@@ -60,11 +60,11 @@ def add(
 @writes
 def claim(
     session: Session,
-    id: FlowArgument,  # noqa: A002
-    task: Annotated[Optional[str], typer.Argument(metavar="[TASK]", help="The task.")] = None,  # noqa: UP045
+    id: FlowArgument,
+    task: Annotated[str | None, typer.Argument(metavar="[TASK]", help="The task.")] = None,
     following: Annotated[bool, typer.Option("--next", help="The first that is ready.")] = False,
     lease: Annotated[str, typer.Option(metavar="2h", help="For how long.")] = LEASE,
-    worker: Annotated[Optional[str], typer.Option(metavar="NAME", help="Who works.")] = None,  # noqa: UP045
+    worker: Annotated[str | None, typer.Option(metavar="NAME", help="Who works.")] = None,
 ) -> None:
     """Take the right to work on a task; prints the attempt that done wants.
 
@@ -92,7 +92,7 @@ def claim(
 @writes
 def renew(
     session: Session,
-    id: FlowArgument,  # noqa: A002
+    id: FlowArgument,
     task: TaskArgument,
     attempt: AttemptOption = None,
     lease: Annotated[str, typer.Option(metavar="2h", help="For how long from now.")] = LEASE,
@@ -117,7 +117,7 @@ def renew(
 @writes
 def release(
     session: Session,
-    id: FlowArgument,  # noqa: A002
+    id: FlowArgument,
     task: TaskArgument,
     attempt: AttemptOption = None,
 ) -> None:
@@ -132,7 +132,7 @@ def release(
 @writes
 def done(
     session: Session,
-    id: FlowArgument,  # noqa: A002
+    id: FlowArgument,
     task: TaskArgument,
     result: Annotated[str, typer.Option(metavar="REF", help="Where the result is.")],
     attempt: AttemptOption = None,
@@ -160,7 +160,7 @@ def done(
 @writes
 def fail(
     session: Session,
-    id: FlowArgument,  # noqa: A002
+    id: FlowArgument,
     task: TaskArgument,
     reason: ReasonOption,
     attempt: AttemptOption = None,
@@ -182,7 +182,7 @@ def fail(
 @writes
 def wait(
     session: Session,
-    id: FlowArgument,  # noqa: A002
+    id: FlowArgument,
     task: TaskArgument,
     reason: ReasonOption,
     until: Annotated[str, typer.Option(metavar="CONDITION", help="What would let it go on.")],
@@ -208,7 +208,7 @@ def wait(
 @writes
 def resume(
     session: Session,
-    id: FlowArgument,  # noqa: A002
+    id: FlowArgument,
     task: TaskArgument,
 ) -> None:
     """Make a waiting task pending again.
@@ -221,7 +221,7 @@ def resume(
 @writes
 def retry(
     session: Session,
-    id: FlowArgument,  # noqa: A002
+    id: FlowArgument,
     task: TaskArgument,
     reason: ReasonOption,
 ) -> None:

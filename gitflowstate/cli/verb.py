@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable
-from typing import Annotated, Any, Optional, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperCommand
@@ -23,25 +23,25 @@ F = TypeVar("F", bound=Callable[..., Any])
 _COMMON: dict[str, tuple[Any, Any]] = {
     "json_": (Annotated[bool, typer.Option("--json", help="Print one JSON document.")], False),
     "repo": (
-        Annotated[Optional[str], typer.Option("--repo", metavar="DIR", help="The repository.")],  # noqa: UP045  evaluated by typer
+        Annotated[str | None, typer.Option("--repo", metavar="DIR", help="The repository.")],
         None,
     ),
     "as_": (
-        Annotated[Optional[str], typer.Option("--as", metavar="ACTOR", help="Who acts.")],  # noqa: UP045
+        Annotated[str | None, typer.Option("--as", metavar="ACTOR", help="Who acts.")],
         None,
     ),
 }
 _WRITING: dict[str, tuple[Any, Any]] = {
     "expect": (
         Annotated[
-            Optional[int],  # noqa: UP045
+            int | None,
             typer.Option("--expect", metavar="N", help="Refuse unless the revision is N."),
         ],
         None,
     ),
     "key": (
         Annotated[
-            Optional[str],  # noqa: UP045
+            str | None,
             typer.Option("--key", metavar="K", help="Idempotency key: the repeat is harmless."),
         ],
         None,
@@ -52,7 +52,7 @@ _WRITING: dict[str, tuple[Any, Any]] = {
     ),
     "allow_secret": (
         Annotated[
-            Optional[str],  # noqa: UP045
+            str | None,
             typer.Option("--allow-secret", metavar="REASON", help="For a false alarm; recorded."),
         ],
         None,

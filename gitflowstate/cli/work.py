@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 
@@ -21,13 +21,13 @@ _SHOWN = 5  # reasons in a message; --json has them all
 @reads
 def work(
     session: Session,
-    id: FlowArgument,  # noqa: A002
+    id: FlowArgument,
     command: Annotated[list[str], typer.Argument(metavar="-- CMD…", help="What to run.")],
-    worker: Annotated[Optional[str], typer.Option(metavar="NAME", help="Who works.")] = None,  # noqa: UP045
+    worker: Annotated[str | None, typer.Option(metavar="NAME", help="Who works.")] = None,
     jobs: Annotated[int, typer.Option(metavar="N", help="At most N at once.")] = 1,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Leave with 8, not wait.")] = False,
     result_template: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(metavar="T", help="The result, from {flow} {id} {attempt}."),
     ] = None,
     lease: Annotated[str, typer.Option(metavar="15m", help="How long a claim lasts.")] = "15m",
