@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple
 
 from gitflowstate.errors import Invalid
@@ -43,6 +42,8 @@ def check(edges: Mapping[str, Sequence[str]], field: str = "children") -> None:
     """
     if _is_in_order(edges):
         return
+    from graphlib import CycleError, TopologicalSorter  # noqa: PLC0415  start-up: few plans need it
+
     for task, deps in edges.items():
         for dep in deps:
             if dep not in edges:
