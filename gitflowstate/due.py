@@ -235,11 +235,17 @@ def _unparked(parked: Parked, kind: str, flow: Flow, now: Time) -> bool:
 
 def allowance(budget: Budget | None, now: Time, rules: Rules) -> int | None:
     """Return how many messages may be sent now; None where nothing bounds it."""
-    if budget is not None and budget.until and 0 < elapsed(now, budget.until) <= DAY_S:
+    if silent_until(budget, now) is not None:
         return 0
     if rules.per_hour is None:
         return None
     return max(0, rules.per_hour - counted(budget, now))
+
+
+def silent_until(budget: Budget | None, now: Time) -> Time | None:
+    """Return until when the channel wants silence; None where it does not."""
+    until = budget.until if budget is not None else None
+    return until if until is not None and 0 < elapsed(now, until) <= DAY_S else None
 
 
 def counted(budget: Budget | None, now: Time) -> int:

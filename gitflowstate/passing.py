@@ -57,6 +57,7 @@ class Pass:
         self.intents: dict[Key, Intent] = {}
         self.until: Time = ""
         self.told: list[Told] = []
+        self.parked: set[str] = set()  # flows of which a message was refused just now
         self.unsure = self.failed = self.failing = 0
 
     def run(self, planned: list[Owed]) -> Report:
@@ -81,7 +82,7 @@ class Pass:
             uncertain=self.unsure,
             failed=self.failed,
             held_by=held_by,
-            silent_until=self.budget.until if self.budget else None,
+            silent_until=due.silent_until(self.budget, self.clock.now()),
         )
 
     # ── the hold ────────────────────────────────────────────────────────────────────────────────
@@ -146,6 +147,8 @@ class Pass:
             if number:
                 self._hold(batch)
             for place, owed in enumerate(batch):
+                if owed.flow.id in self.parked:
+                    continue  # what is parked last says what is tried first
                 # Somebody whose hold ran out may have sent it meanwhile.
                 item = self.seen.refresh(owed.flow.id, self.cursors)
                 if owed.kind not in due.owed(item, self.settings.rules):
@@ -239,6 +242,7 @@ class Pass:
             reason=reason,
             next=self.clock.later(due.back_off(tries)),
         )
+        self.parked.add(notice.flow)
         self.uncertain.pop((notice.flow, notice.kind), None)
         self.seen.refresh(notice.flow, self.cursors)
 

@@ -14,6 +14,8 @@ from gitflowstate.errors import Denied, Unavailable
 from gitflowstate.git import Oid, Repository, Staged
 from gitflowstate.ports import Remote
 
+_ATTEMPTS = 10
+
 
 class SharedRefs:
     """The refs at an origin, for a store that keeps its objects here."""
@@ -30,12 +32,16 @@ class SharedRefs:
 
         It is asked for once, and again after a race was lost. Raises Unavailable.
         """
-        if name not in self._known:
-            self._known[name] = self.remote.refs(name).get(name)
-        oid = self._known[name]
-        if oid is not None and not self.repo.has(oid):
+        for _ in range(_ATTEMPTS):
+            if name not in self._known:
+                self._known[name] = self.remote.refs(name).get(name)
+            oid = self._known[name]
+            if oid is None or self.repo.has(oid):
+                return oid
             self.remote.fetch(name, shallow=True)
-        return oid
+            if not self.repo.has(oid):
+                del self._known[name]  # it moved on between the look and the fetch
+        raise Unavailable(f"{name} moves too often at the origin", hint="run it again")
 
     def publish(self, ref: str, old: Oid | None, staged: Staged, log: str) -> bool:
         """Store the staged objects here and move the ref at the origin; False if a race was lost.

@@ -117,6 +117,4 @@ class Watcher:
         return seen.cursor.head is None or unknown or seen.walked > LONG_WALK
 
     def _quiet(self, seen: Look, now: Time) -> Report:
-        budget, rules = seen.cursor.budget, self.settings.rules
-        silent = budget is not None and due.allowance(budget, now, rules) == 0
-        return left(seen)._replace(silent_until=budget.until if budget and silent else None)
+        return left(seen)._replace(silent_until=due.silent_until(seen.cursor.budget, now))

@@ -270,3 +270,15 @@ def test_a_hold_of_another_machine_stands(lab, shared):
         shared.cursors(NAME).commit(begin(chunks=3))
     assert shared.skew_s == 900
     assert Cli(lab.folder).run("channel", "list").code == 0
+
+
+def test_a_ref_that_moves_between_the_look_and_the_fetch_is_looked_at_again(lab, tmp_path):
+    """Where only the newest commit is fetched, the one that was seen first never comes."""
+    first, *_, last = (
+        imported(lab.gitdir, text=text, ref=REF, parents=(f"{REF}^0",) if number else ())
+        for number, text in enumerate((b"a", b"b", b"c"))
+    )
+    with Repository.init(tmp_path / "scratch") as repo:
+        remote = GitRemote(repo.gitdir, f"file://{lab.gitdir}", dict(os.environ), cut=True)
+        assert SharedRefs(repo, remote, {REF: first}).ref(REF) == last
+        assert not repo.has(first)

@@ -188,10 +188,12 @@ def _environment(
     hosts = list(dict.fromkeys(filter(None, map(_host, urls)))) if token else []
     if hosts:
         pair = base64.b64encode(f"x-access-token:{token}".encode()).decode()
-        own["GIT_CONFIG_COUNT"] = str(len(hosts))
-        for number, host in enumerate(hosts):
+        # An empty value drops what files set: two such headers are refused.
+        lines = [(host, value) for host in hosts for value in ("", f"Authorization: Basic {pair}")]
+        own["GIT_CONFIG_COUNT"] = str(len(lines))
+        for number, (host, value) in enumerate(lines):
             own[f"GIT_CONFIG_KEY_{number}"] = f"http.{host}.extraHeader"
-            own[f"GIT_CONFIG_VALUE_{number}"] = f"Authorization: Basic {pair}"
+            own[f"GIT_CONFIG_VALUE_{number}"] = value
     kept.pop("GFS_GIT_TOKEN", None)
     return kept | own
 

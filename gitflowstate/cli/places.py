@@ -18,14 +18,16 @@ from gitflowstate.cli import config
 from gitflowstate.cli.session import Session
 from gitflowstate.cursors import cursor_ref
 from gitflowstate.cursorstore import CursorStore
-from gitflowstate.errors import NotFound
+from gitflowstate.definitions import MAIN
+from gitflowstate.errors import NotFound, Unavailable
 from gitflowstate.git import Oid, Repository
-from gitflowstate.location import MAIN, Location
+from gitflowstate.location import Location
 from gitflowstate.settings import Settings
 from gitflowstate.sharing import SharedRefs
 from gitflowstate.snapshot import Snapshot
 from gitflowstate.store import Refs
 
+_ATTEMPTS = 10
 SHARED_SKEW_S = 900  # where other machines may watch the same channel
 
 
@@ -103,14 +105,17 @@ def _shared(here: Location, channel: str | None, stack: ExitStack, *, looking: b
         cut=not writes or (gitdir / "shallow").exists(),
     )
     names = [MAIN] if channel is None else [MAIN, cursor_ref(channel)]
-    found = remote.refs(*names)
-    head = _head(found.get(MAIN), "the origin")
-    with _repository(gitdir) as repo:
-        missing = not repo.has(head)
-    if missing:
+    for _ in range(_ATTEMPTS):
+        found = remote.refs(*names)
+        head = _head(found.get(MAIN), "the origin")
+        # Anew each time: what is shallow is read at opening.
+        repo = _repository(gitdir)
+        stack.callback(repo.close)
+        if repo.has(head):
+            known = {name: found.get(name) for name in names}
+            return Place(repo, head, SharedRefs(repo, remote, known))
         remote.fetch(MAIN, shallow=not writes)
-    repo = stack.enter_context(_repository(gitdir))  # anew: what is shallow is read at opening
-    return Place(repo, head, SharedRefs(repo, remote, {name: found.get(name) for name in names}))
+    raise Unavailable("main moves too often at the origin", hint="run the same command again")
 
 
 def _scratch(stack: ExitStack) -> Path:
