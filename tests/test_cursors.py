@@ -405,7 +405,7 @@ def test_an_op_belongs_on_its_own_ref(lab, store):
 def test_the_audit_finds_a_document_that_no_operation_gave(lab, store):
     everything(store)
     forged = json.loads(codec.encode(store.delivery("f-1"))) | {"revision": 99}
-    text = git(lab.gitdir, "log", "-1", "--format=%B", REF).encode() + b"\n"
+    text = git(lab.gitdir, "log", "-1", "--grep=team mute", "--format=%B", REF).encode() + b"\n"
     imported(
         lab.gitdir, put(receipt_path("f-1"), forged), text=text, ref=REF, parents=(f"{REF}^0",)
     )
