@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+# What ends a command and is no deliberate error.
+INTERNAL, INTERRUPTED, TERMINATED = 70, 130, 143
+
 
 class GfsError(Exception):
     """The outside failed in a way that has no code of its own."""

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gitflowstate import location
+from gitflowstate.definitions import MAIN
 from gitflowstate.errors import GfsError, Rejected, Unavailable, Uncertain
 from gitflowstate.git import Repository
-from gitflowstate.location import MAIN, POINTER, Location, is_there
+from gitflowstate.location import POINTER, Location, is_there
 from gitflowstate.ops import Init
 from gitflowstate.store import Store
 from gitflowstate.syscalls import (

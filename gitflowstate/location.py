@@ -12,13 +12,13 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
+from gitflowstate.definitions import MAIN
 from gitflowstate.errors import Corrupt, Denied, GfsError, NotFound, Rejected
 from gitflowstate.git import Oid, Repository
 from gitflowstate.gitconfig import is_true, read_config
 from gitflowstate.model import FORMAT_PATH
 from gitflowstate.syscalls import calls, lstat_or_none, read_regular, reported, write_all
 
-MAIN = "refs/heads/main"
 # What an ordinary clone is read from: what its origin had, before what is its own.
 CLONED = ("refs/remotes/origin/main", MAIN)
 POINTER = ".gfs"

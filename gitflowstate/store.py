@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from gitflowstate import codec, documents, handmade, judgement, machine
-from gitflowstate.definitions import FLOWS, MAIN, Definition
+from gitflowstate.definitions import FLOWS, Definition
 from gitflowstate.documents import Broken
 from gitflowstate.errors import Corrupt, NotFound, Unavailable
 from gitflowstate.git import CommitInfo, Oid, Repository, Staged
@@ -21,8 +21,6 @@ from gitflowstate.machine import State
 from gitflowstate.model import Flow, Value
 from gitflowstate.ops import Op
 from gitflowstate.outcomes import Base, Outcome, check_rules, check_type, staged
-
-__all__ = ["ATTEMPTS", "MAIN", "Definition", "Outcome", "Published", "Refs", "Store"]
 
 ATTEMPTS = 1000  # lost races, each of which somebody else won
 
@@ -102,11 +100,14 @@ class Store:
             raise NotFound(f"there is no flow {flow}", hint="gfs list --all")
         return found
 
+    def unmanaged(self) -> set[str]:
+        """Return the flows that edits by hand changed since the last managed commit."""
+        head = self.head()
+        return {*handmade.touched(self.repo, self.managed(head).tree, head.tree)}
+
     def is_unmanaged(self, flow: str) -> bool:
         """Tell whether edits by hand changed the flow since the last managed commit."""
-        head = self.head()
-        managed = self.managed(head)
-        return flow in handmade.touched(self.repo, managed.tree, head.tree)
+        return flow in self.unmanaged()
 
     def flows(self, *, archived: bool = False) -> Iterator[Flow | Broken]:
         """Yield every flow in the order of ids; those that cannot be used, by name and reason.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from gitrepo import git
 
 from gitflowstate import founding, ops
+from gitflowstate.definitions import MAIN
 from gitflowstate.git import Repository
-from gitflowstate.location import MAIN
 from gitflowstate.model import flow_path
 from gitflowstate.store import Store
 from gitflowstate.view import View

@@ -17,7 +17,8 @@ from gitflowstate import codec, founding, history
 from gitflowstate.git import Repository
 from gitflowstate.model import Flow, archive_path, flow_path
 from gitflowstate.ops import Create, Done, FlowOp, Note, Update
-from gitflowstate.store import Outcome, Store
+from gitflowstate.outcomes import Outcome
+from gitflowstate.store import Store
 
 AT = "2026-09-06T10:00:00Z"
 WHEN = 1_800_000_000

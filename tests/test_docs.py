@@ -215,11 +215,10 @@ def test_no_page_speaks_of_a_verb_that_does_not_exist():
 
 def test_every_exit_code_is_documented():
     from gitflowstate import errors
-    from gitflowstate.cli import app
 
     classes = [c for c in vars(errors).values() if isinstance(c, type)]
     codes = {0, *(c.code for c in classes if issubclass(c, errors.GfsError))}
-    codes |= {app.EXIT_INTERNAL, app.EXIT_INTERRUPTED, app.EXIT_TERMINATED}
+    codes |= {errors.INTERNAL, errors.INTERRUPTED, errors.TERMINATED}
     table = re.findall(r"^\| (\d+) \|", read("reference/exit-codes.md"), re.MULTILINE)
     assert sorted(map(int, table)) == sorted(codes)
     names = {c.name for c in classes if issubclass(c, errors.GfsError)}

@@ -11,8 +11,8 @@ from gitrepo import git
 
 from gitflowstate import founding, location
 from gitflowstate.cli import config
+from gitflowstate.definitions import MAIN
 from gitflowstate.errors import Corrupt, Denied, NotFound, Rejected, Usage
-from gitflowstate.location import MAIN
 
 ORIGIN = "refs/remotes/origin/main"
 

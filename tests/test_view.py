@@ -10,8 +10,8 @@ from desk import Desk, kept_beside
 from gitrepo import git
 
 from gitflowstate import ops
+from gitflowstate.definitions import MAIN
 from gitflowstate.git import Repository
-from gitflowstate.location import MAIN
 from gitflowstate.model import archive_path, flow_path
 
 

@@ -19,7 +19,7 @@ from typer.core import TyperGroup, TyperOption
 from typer.exceptions import TyperException
 
 from gitflowstate.cli import output
-from gitflowstate.errors import GfsError, Rejected, Usage
+from gitflowstate.errors import INTERNAL, INTERRUPTED, TERMINATED, GfsError, Rejected, Usage
 
 # verb -> the module of gitflowstate.cli that holds it; also the order of the help.
 VERBS = {
@@ -65,8 +65,7 @@ NOUNS = {
     "task": ("add", "claim", "renew", "release", "done", "fail", "wait", "resume", "retry"),
     "channel": ("list", "check", "reset"),
 }
-EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_TERMINATED = 70, 130, 143
-_SIGNALS = {EXIT_INTERRUPTED: "interrupted", EXIT_TERMINATED: "terminated"}
+_SIGNALS = {INTERRUPTED: "interrupted", TERMINATED: "terminated"}
 
 
 class Verbs(TyperGroup):
@@ -144,7 +143,6 @@ def _print_version(ctx: Context, _param: Any, value: Any) -> None:  # noqa: ANN4
 
 def main() -> NoReturn:
     """Run the command line and leave with the documented exit code."""
-    gc.disable()  # short commands end before collection pays
     _fill_descriptors()
     _restore_signals()
     as_json = "--json" in _own_arguments()
@@ -168,7 +166,7 @@ def _fill_descriptors() -> None:
 
 def _restore_signals() -> None:
     def terminate(*_: object) -> NoReturn:
-        raise SystemExit(EXIT_TERMINATED)
+        raise SystemExit(TERMINATED)
 
     signal.signal(signal.SIGTERM, terminate)
 
@@ -186,18 +184,18 @@ def _guarded(*, as_json: bool) -> int:  # noqa: PLR0911  one way out for each ki
         output.failure(_usage(error), as_json=as_json)
         return Usage.code
     except (KeyboardInterrupt, Abort):
-        output.failure(_ended("interrupted", EXIT_INTERRUPTED), as_json=as_json)
-        return EXIT_INTERRUPTED
+        output.failure(_ended("interrupted", INTERRUPTED), as_json=as_json)
+        return INTERRUPTED
     except SystemExit as leaving:
-        code = leaving.code if isinstance(leaving.code, int) else EXIT_INTERNAL
+        code = leaving.code if isinstance(leaving.code, int) else INTERNAL
         if code in _SIGNALS:
             output.failure(_ended(_SIGNALS[code], code), as_json=as_json)
         return code
     except Exception as error:
-        if os.environ.get("GFS_DEBUG") == "1":
+        if os.environ.get("GFS_DEBUG") == "1":  # not by config, where the bug may be
             raise
         output.failure(_bug(error), as_json=as_json)
-        return EXIT_INTERNAL
+        return INTERNAL
     return result if isinstance(result, int) else 0
 
 
@@ -240,7 +238,7 @@ def _bug(error: Exception) -> GfsError:
         f"a bug in gfs {__version__}: {type(error).__name__} at {where}: {str(error)[:200]}",
         hint="please report this line; GFS_DEBUG=1 shows the traceback",
     )
-    report.code, report.name = EXIT_INTERNAL, "internal"
+    report.code, report.name = INTERNAL, "internal"
     return report
 
 

@@ -19,21 +19,6 @@ from gitflowstate.errors import Denied, Invalid, NotFound, Usage
 from gitflowstate.kinds import MAX_DOCUMENT, check
 from gitflowstate.location import Location
 
-__all__ = [
-    "Location",
-    "actor",
-    "debug",
-    "find",
-    "lock_timeout",
-    "mint_flow_id",
-    "now",
-    "read_file",
-    "session",
-    "text",
-    "trust",
-    "working_folder",
-]
-
 DEFAULT_ACTOR = "local"
 DEFAULT_LOCK_TIMEOUT_S = 10.0
 _CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -144,31 +129,11 @@ def now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time()))
 
 
-def zone() -> tzinfo | None:
+def zone() -> tzinfo:
     """Return the time zone of this machine, for people; documents are in UTC."""
-    return _Local()
+    from gitflowstate.cli.localtime import LocalTime
 
-
-class _Local(tzinfo):
-    """Local time, with the offset that holds at each instant: a fixed one is wrong over DST."""
-
-    def fromutc(self, dt: datetime) -> datetime:
-        """Return the instant in local time."""
-        return dt.replace(tzinfo=UTC).astimezone()
-
-    def utcoffset(self, dt: datetime | None) -> timedelta | None:
-        """Return the offset of a local time."""
-        return None if dt is None else dt.replace(tzinfo=None).astimezone().utcoffset()
-
-    def dst(self, dt: datetime | None) -> timedelta | None:
-        """Return nothing: the offset says all."""
-        del dt
-        return None
-
-    def tzname(self, dt: datetime | None) -> str | None:
-        """Return no name: the offset says all."""
-        del dt
-        return None
+    return LocalTime()
 
 
 def later(seconds: int) -> str:

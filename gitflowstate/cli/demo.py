@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import tempfile
@@ -12,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from gitflowstate import founding, history, ops, prose
-from gitflowstate.cli import output
+from gitflowstate.cli import config, output
 from gitflowstate.cli.session import Session, quoted
 from gitflowstate.cli.verb import reads
 from gitflowstate.errors import GfsError, Rejected
@@ -106,7 +105,9 @@ def _log(folder: Path) -> str:
         "--format=%an, %ad%n    %s",
         "--date=iso",
     ]
-    plain = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    plain = {
+        name: value for name, value in config.environment().items() if not name.startswith("GIT_")
+    }
     found = subprocess.run(command, env=plain, capture_output=True, check=False)  # noqa: S603  fixed arguments
     return prose.terminal(found.stdout.decode("utf-8", "replace"))
 

@@ -14,7 +14,7 @@ from gitflowstate.cli.verb import writes
 from gitflowstate.errors import Invalid, Usage
 from gitflowstate.kinds import Json, check
 from gitflowstate.model import Flow, Link, Plan
-from gitflowstate.store import Outcome
+from gitflowstate.outcomes import Outcome
 
 FlowArgument = Annotated[str, typer.Argument(metavar="ID", help="The flow, or a unique prefix.")]
 ReasonOption = Annotated[str, typer.Option("--reason", metavar="R", help="Why; recorded.")]

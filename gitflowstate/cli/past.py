@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -61,10 +61,6 @@ def entries_unseen(session: Session, flows: list[str]) -> dict[str, list[LogEntr
     return {flow: [entry(step) for step in steps] for flow, steps in found.items()}
 
 
-def _entry_json(item: LogEntry) -> dict[str, Any]:
-    return item._asdict()
-
-
 @reads
 def log(
     session: Session,
@@ -84,7 +80,7 @@ def log(
     found = history.of_flow(store.repo, store.head().oid, flow)
     items = [entry(step) for step in islice(found, number)]
     text = listing.log_lines(items, zone=config.zone())
-    data = {"id": flow, "log": [_entry_json(item) for item in items]}
+    data = {"id": flow, "log": [item._asdict() for item in items]}
     output.success(data, text, as_json=session.json)
 
 
@@ -130,6 +126,6 @@ def changes(
 
     flow = session.store().flow(session.flow_id(id))
     items = entries_since(session, flow.id, since)
-    data = {"id": flow.id, "revision": flow.revision, "changes": [_entry_json(i) for i in items]}
+    data = {"id": flow.id, "revision": flow.revision, "changes": [item._asdict() for item in items]}
     text = listing.log_lines(items, zone=config.zone()) or f"nothing since r{since}"
     output.success(data, text, as_json=session.json)

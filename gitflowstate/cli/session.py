@@ -9,9 +9,11 @@ from typing import Any, Self, TypeVar
 from gitflowstate.cli import config, output
 from gitflowstate.errors import Denied, NotFound
 from gitflowstate.git import Repository
+from gitflowstate.location import Location
 from gitflowstate.model import Flow
 from gitflowstate.ops import FlowOp, Op
-from gitflowstate.store import Outcome, Store
+from gitflowstate.outcomes import Outcome
+from gitflowstate.store import Store
 
 O = TypeVar("O", bound=FlowOp)  # noqa: E741  an op
 
@@ -44,7 +46,7 @@ class Session:
         self._store: Store | None = None
         self._writing = False
         self._published = False
-        self._location: config.Location | None = None
+        self._location: Location | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -80,7 +82,7 @@ class Session:
         return config.actor(self._as)
 
     @property
-    def location(self) -> config.Location:
+    def location(self) -> Location:
         """Return which repository this is. Raises NotFound."""
         if self._location is None:
             try:
@@ -141,12 +143,7 @@ class Session:
 
     def unmanaged(self) -> set[str]:
         """Return the flows that edits by hand changed since the last managed commit."""
-        from gitflowstate import handmade
-
-        store = self.store()
-        head = store.head()
-        managed = store.managed(head)
-        return set(handmade.touched(store.repo, managed.tree, head.tree))
+        return self.store().unmanaged()
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────
 

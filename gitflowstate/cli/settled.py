@@ -11,7 +11,7 @@ from gitflowstate.cli.session import Session
 from gitflowstate.errors import GfsError, Stale
 from gitflowstate.model import Flow, Task
 from gitflowstate.ops import FlowOp
-from gitflowstate.store import Outcome
+from gitflowstate.outcomes import Outcome
 
 
 def run(session: Session, op: FlowOp) -> None:

@@ -16,8 +16,8 @@ from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
 from gitflowstate.cli.session import Session
+from gitflowstate.errors import INTERRUPTED
 
-EXIT_INTERRUPTED = 130
 F = TypeVar("F", bound=Callable[..., Any])
 
 _COMMON: dict[str, tuple[Any, Any]] = {
@@ -77,13 +77,13 @@ def _decoded(value: Any) -> Any:  # noqa: ANN401  whatever the shell passed
 
 
 def reads(function: F) -> F:
-    """Mark a verb that only reads."""
+    """Mark a verb that only reads, or whose writes are not one op: no --expect, no --key."""
     function.__options__ = _COMMON  # type: ignore[attr-defined]
     return function
 
 
 def writes(function: F) -> F:
-    """Mark a verb that records something."""
+    """Mark a verb that records one op, or one for each document."""
     function.__options__ = _WRITING | _COMMON  # type: ignore[attr-defined]
     return function
 
@@ -102,7 +102,7 @@ def command(name: str, function: Callable[..., Any]) -> TyperCommand:
             with Session(verb=name, writes="dry_run" in options, **shared) as session:
                 function(session, **given)
         except KeyboardInterrupt:
-            raise SystemExit(EXIT_INTERRUPTED) from None  # before typer ends it without a word
+            raise SystemExit(INTERRUPTED) from None  # before typer ends it without a word
 
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     added = [

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gitflowstate import codec, documents, founding, ops, taskops
+from gitflowstate.definitions import MAIN
 from gitflowstate.git import Repository
 from gitflowstate.model import Flow, Plan, Step, flow_path
-from gitflowstate.store import MAIN, Outcome, Store
+from gitflowstate.outcomes import Outcome
+from gitflowstate.store import Store
 from gitflowstate.view import View
 
 BY = "bench"
