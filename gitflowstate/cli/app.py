@@ -216,7 +216,7 @@ def _usage(error: TyperException) -> Usage:
 def _help(error: GfsError) -> str:
     """Return the next step for an error that has none of its own."""
     if error.code not in (Usage.code, Rejected.code):
-        return "nothing was changed; ask a person if it stays so"
+        return "ask a person if it stays so"
     verb = [word for word in sys.argv[1:2] if word in VERBS]
     return f"change what is asked; {' '.join(['gfs', *verb])} --help says what it takes"
 
