@@ -97,7 +97,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     do_PATCH = do_POST  # noqa: N815  its name there
 
     def _answer(self, answer: Answer) -> None:
-        self.send_response(answer.status)
+        self.send_response_only(answer.status)  # no Date but what the answer has
         for name, value in answer.headers:
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(answer.body)))
