@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import subprocess
 import warnings
@@ -45,6 +46,17 @@ def publish(repo, changes, text="change", ref=MAIN) -> str:
     return staged.commit
 
 
+def publish_on(repo, old, text, ref=MAIN) -> bool:
+    """Commit a text on an old head of a ref; tell whether the ref was still there."""
+    staged = commit_on(repo, old, {f"flows/{text}.json": text.encode()}, text)
+    return repo.publish(ref, old, staged, text)
+
+
+def texts(repo, ref=MAIN) -> list[str]:
+    """Return the messages on a ref, oldest first."""
+    return [c.message.decode() for c in repo.lineage(repo.ref(ref), [])][::-1]
+
+
 def loose(repo, oid) -> Path:
     """Return where a loose object is."""
     return repo.gitdir / "objects" / oid[:2] / oid[2:]
@@ -74,6 +86,13 @@ def tree_of(repo, *entries) -> str:
     return store(repo, "tree", body)
 
 
+def gc(gitdir) -> int:
+    """Let C git collect garbage; return its exit code."""
+    return subprocess.run(
+        ["git", "-C", gitdir, "gc", "-q"], stderr=subprocess.DEVNULL, check=False
+    ).returncode
+
+
 def child(work) -> int:
     """Fork; the child runs `work` and ends with 0 if that returns. Returns its pid."""
     with warnings.catch_warnings():
@@ -92,6 +111,13 @@ def child(work) -> int:
 def code_of(pid) -> int:
     """Wait for a child; return its exit code, negative for a signal."""
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def dead_pid() -> int:
+    """Return the pid of a process that has ended."""
+    pid = child(lambda: None)
+    os.waitpid(pid, 0)
+    return pid
 
 
 def let_others_in(path) -> None:
@@ -127,3 +153,20 @@ def before(name, ending, act):
     finally:
         setattr(calls, name, real)
     assert done
+
+
+@contextmanager
+def intercepted(act):
+    """Send every call of the table through `act(number, name, real, arguments)`."""
+    saved, numbers = dict(vars(calls)), itertools.count()
+
+    def through(name, real):
+        return lambda *arguments: act(next(numbers), name, real, arguments)
+
+    for name, real in saved.items():
+        setattr(calls, name, through(name, real))
+    try:
+        yield
+    finally:
+        for name, real in saved.items():
+            setattr(calls, name, real)

@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from gitrepo import MAIN, child, fsck, publish
+from gitrepo import MAIN, dead_pid, fsck, gc, publish
 
 from gitflowstate.errors import Unavailable
 from gitflowstate.git import Repository
@@ -23,18 +23,6 @@ def gitdir(tmp_path):
     path = tmp_path / "r.git"
     Repository.init(path).close()
     return path
-
-
-def gc(gitdir) -> int:
-    return subprocess.run(
-        ["git", "-C", gitdir, "gc", "-q"], stderr=subprocess.DEVNULL, check=False
-    ).returncode
-
-
-def dead_pid() -> int:
-    pid = child(lambda: None)
-    os.waitpid(pid, 0)
-    return pid
 
 
 @pytest.mark.req("F8")

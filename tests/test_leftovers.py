@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from gitrepo import MAIN, before, child, code_of, commit_on, fsck, git
+from gitrepo import MAIN, before, child, code_of, fsck, git, publish_on, texts
 
 from gitflowstate import leftovers
 from gitflowstate.errors import Unavailable
@@ -20,18 +20,8 @@ from gitflowstate.swap import Swap
 @pytest.fixture
 def repo(tmp_path):
     with Repository.init(tmp_path / "r.git") as made:
-        assert publish(made, None, "first")
+        assert publish_on(made, None, "first")
         yield made
-
-
-def publish(repo, old, text, ref=MAIN) -> bool:
-    staged = commit_on(repo, old, {f"flows/{text}.json": text.encode()}, text)
-    return repo.publish(ref, old, staged, text)
-
-
-def texts(repo, ref=MAIN) -> list[str]:
-    """Return the messages on a ref, oldest first."""
-    return [c.message.decode() for c in repo.lineage(repo.ref(ref), [])][::-1]
 
 
 @pytest.fixture
@@ -52,12 +42,12 @@ def aged(path, seconds):
 def test_a_dead_writers_lock_is_moved_aside_at_once(repo, impatient):
     def dying():
         with before("rename", MAIN, lambda: os.kill(os.getpid(), signal.SIGKILL)):
-            publish(repo, repo.ref(MAIN), "dead")
+            publish_on(repo, repo.ref(MAIN), "dead")
 
     assert code_of(child(dying)) == -signal.SIGKILL
     lock = repo.gitdir / f"{MAIN}.lock"
     assert lock.exists()
-    assert publish(repo, repo.ref(MAIN), "alive")
+    assert publish_on(repo, repo.ref(MAIN), "alive")
     assert texts(repo) == ["first", "alive"]
     assert len(stale(repo)) == 1
     assert not lock.exists()
@@ -69,14 +59,14 @@ def test_a_dead_writers_lock_is_moved_aside_at_once(repo, impatient):
 def test_a_living_writers_lock_is_left_alone_however_old(repo, impatient):
     def stopped():
         with before("rename", MAIN, lambda: os.kill(os.getpid(), signal.SIGSTOP)):
-            os._exit(0 if publish(repo, repo.ref(MAIN), "slow") else 4)
+            os._exit(0 if publish_on(repo, repo.ref(MAIN), "slow") else 4)
 
     pid = child(stopped)
     os.waitpid(pid, os.WUNTRACED)
     lock = repo.gitdir / f"{MAIN}.lock"
     aged(lock, 3600)
     with Repository.open(repo.gitdir) as other, pytest.raises(Unavailable) as caught:
-        publish(other, other.ref(MAIN), "other")
+        publish_on(other, other.ref(MAIN), "other")
     assert str(lock) in caught.value.message
     assert "3600 s" in caught.value.message
     os.kill(pid, signal.SIGCONT)
@@ -92,12 +82,12 @@ def test_a_living_writer_in_another_process_name_space_is_seen_by_its_lock(
 
     def stopped():
         with before("rename", MAIN, lambda: os.kill(os.getpid(), signal.SIGSTOP)):
-            os._exit(0 if publish(repo, repo.ref(MAIN), "slow") else 4)
+            os._exit(0 if publish_on(repo, repo.ref(MAIN), "slow") else 4)
 
     pid = child(stopped)
     os.waitpid(pid, os.WUNTRACED)
     with Repository.open(repo.gitdir) as other, pytest.raises(Unavailable):
-        publish(other, other.ref(MAIN), "other")
+        publish_on(other, other.ref(MAIN), "other")
     os.kill(pid, signal.SIGCONT)
     assert code_of(pid) == 0
 
@@ -113,7 +103,7 @@ def test_a_lock_that_is_replaced_while_it_is_judged_is_not_taken(repo, impatient
     lock.write_text("old")
     aged(lock, 3600)
     with before(call, ending, replace), pytest.raises(Unavailable):
-        publish(repo, repo.ref(MAIN), "second")
+        publish_on(repo, repo.ref(MAIN), "second")
     assert lock.read_text() == "new"
     assert stale(repo) == []
 
@@ -124,7 +114,7 @@ def test_a_foreign_lock_is_waited_for_and_named_while_it_is_young(repo, impatien
     lock.write_text("")
     aged(lock, 500)
     with pytest.raises(Unavailable, match=r"main\.lock, 500 s old"):
-        publish(repo, repo.ref(MAIN), "second")
+        publish_on(repo, repo.ref(MAIN), "second")
     assert lock.exists()
     assert texts(repo) == ["first"]
     assert stale(repo) == []
@@ -135,7 +125,7 @@ def test_a_foreign_lock_that_is_old_and_not_open_is_moved_aside_with_a_warning(r
     lock = repo.gitdir / f"{MAIN}.lock"
     lock.write_text("theirs")
     aged(lock, 3600)
-    assert publish(repo, repo.ref(MAIN), "second")
+    assert publish_on(repo, repo.ref(MAIN), "second")
     assert [path.read_text() for path in stale(repo)] == ["theirs"]
     assert len(repo.warnings) == 1
     assert "60 minutes" in repo.warnings[0]
@@ -153,11 +143,11 @@ def test_a_foreign_lock_that_is_old_but_open_is_not_touched(repo, impatient):
     with holder:
         try:
             with pytest.raises(Unavailable):
-                publish(repo, repo.ref(MAIN), "second")
+                publish_on(repo, repo.ref(MAIN), "second")
         finally:
             holder.kill()
     assert lock.read_text() == "theirs"
-    assert publish(repo, repo.ref(MAIN), "second")
+    assert publish_on(repo, repo.ref(MAIN), "second")
 
 
 def test_a_lock_that_is_no_file_is_never_moved(repo, impatient):
@@ -165,7 +155,7 @@ def test_a_lock_that_is_no_file_is_never_moved(repo, impatient):
     lock.mkdir()
     aged(lock, 3600)
     with pytest.raises(Unavailable, match=r"main\.lock"):
-        publish(repo, repo.ref(MAIN), "second")
+        publish_on(repo, repo.ref(MAIN), "second")
     assert lock.is_dir()
 
 
@@ -173,7 +163,7 @@ def test_a_lock_given_back_while_we_wait_is_no_hindrance(repo):
     lock = repo.gitdir / f"{MAIN}.lock"
     lock.write_text("")
     with subprocess.Popen(["sh", "-c", f"sleep 0.2; rm {lock}"]):
-        assert publish(repo, repo.ref(MAIN), "second")
+        assert publish_on(repo, repo.ref(MAIN), "second")
 
 
 def test_a_leftover_private_file_is_swept_once_it_is_old_and_not_open(repo):
@@ -183,7 +173,7 @@ def test_a_leftover_private_file_is_swept_once_it_is_old_and_not_open(repo):
     aged(dead, 120)
     aged(held, 120)
     with held.open():
-        assert publish(repo, repo.ref(MAIN), "second")
+        assert publish_on(repo, repo.ref(MAIN), "second")
         assert [dead.exists(), young.exists(), held.exists()] == [False, True, True]
 
 
@@ -198,7 +188,7 @@ def test_git_may_pack_refs_and_gc_between_all_our_writes(repo):
         try:
             while len(expected) < 40 or not rounds.exists() or rounds.stat().st_size < 3:
                 expected.append(f"n{len(expected)}")
-                assert publish(repo, repo.ref(MAIN), expected[-1])
+                assert publish_on(repo, repo.ref(MAIN), expected[-1])
         finally:
             os.killpg(packer.pid, signal.SIGKILL)
     assert texts(repo) == expected

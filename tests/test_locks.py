@@ -7,12 +7,11 @@ import fcntl
 import os
 import signal
 import socket
-import subprocess
 import threading
 import time
 
 import pytest
-from gitrepo import MAIN, become_nobody, child, code_of, let_others_in, publish
+from gitrepo import MAIN, become_nobody, child, code_of, gc, let_others_in, publish
 
 from gitflowstate.errors import Denied, GfsError, NotFound, Unavailable
 from gitflowstate.git import Repository
@@ -26,18 +25,6 @@ def gitdir(tmp_path):
     path = tmp_path / "r.git"
     Repository.init(path).close()
     return path
-
-
-def gc(gitdir) -> int:
-    return subprocess.run(
-        ["git", "-C", gitdir, "gc", "-q"], stderr=subprocess.DEVNULL, check=False
-    ).returncode
-
-
-def dead_pid() -> int:
-    pid = child(lambda: None)
-    os.waitpid(pid, 0)
-    return pid
 
 
 def stopped_holder(gitdir) -> int:

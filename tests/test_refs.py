@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from gitrepo import MAIN, commit_on, git
+from gitrepo import MAIN, git, publish_on
 
 from gitflowstate.errors import Corrupt, GfsError, Rejected
 from gitflowstate.git import Repository
@@ -15,13 +15,8 @@ from gitflowstate.syscalls import calls
 @pytest.fixture
 def repo(tmp_path):
     with Repository.init(tmp_path / "r.git") as made:
-        assert publish(made, None, "first")
+        assert publish_on(made, None, "first")
         yield made
-
-
-def publish(repo, old, text, ref=MAIN) -> bool:
-    staged = commit_on(repo, old, {f"flows/{text}.json": text.encode()}, text)
-    return repo.publish(ref, old, staged, text)
 
 
 @pytest.mark.req("D13", "A7")
@@ -34,7 +29,7 @@ def test_a_ref_of_other_content_is_corrupt_and_never_the_packed_value(repo, cont
     with pytest.raises(Corrupt, match="refs/heads/main"):
         repo.ref(MAIN)
     with pytest.raises(Corrupt):
-        publish(repo, None, "second")
+        publish_on(repo, None, "second")
     assert (repo.gitdir / MAIN).read_bytes() == content
     assert not (repo.gitdir / f"{MAIN}.lock").exists()
 
@@ -83,7 +78,7 @@ def test_a_broken_packed_ref_is_corrupt(repo):
 def test_an_error_on_the_loose_ref_is_never_the_packed_value(repo, number, monkeypatch):
     old = repo.ref(MAIN)
     git(repo.gitdir, "pack-refs", "--all")
-    assert publish(repo, old, "second")
+    assert publish_on(repo, old, "second")
     newer = repo.ref(MAIN)
     real = calls.open
 
@@ -96,7 +91,7 @@ def test_an_error_on_the_loose_ref_is_never_the_packed_value(repo, number, monke
     with pytest.raises(GfsError, match="refs/heads/main"):
         repo.ref(MAIN)
     with pytest.raises(GfsError, match="refs/heads/main"):
-        publish(repo, old, "third")
+        publish_on(repo, old, "third")
     monkeypatch.undo()
     assert repo.ref(MAIN) == newer
 
@@ -123,4 +118,4 @@ def test_a_name_that_git_would_misread_is_refused(repo, name):
     with pytest.raises(Rejected):
         repo.ref(name)
     with pytest.raises(Rejected):
-        publish(repo, None, "x", ref=name)
+        publish_on(repo, None, "x", ref=name)

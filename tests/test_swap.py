@@ -7,7 +7,7 @@ import signal
 import stat
 
 import pytest
-from gitrepo import MAIN, before, child, code_of, commit_on, fsck, git
+from gitrepo import MAIN, before, child, code_of, fsck, git, publish_on, texts
 
 from gitflowstate.git import Repository
 from gitflowstate.syscalls import calls
@@ -16,26 +16,16 @@ from gitflowstate.syscalls import calls
 @pytest.fixture
 def repo(tmp_path):
     with Repository.init(tmp_path / "r.git") as made:
-        assert publish(made, None, "first")
+        assert publish_on(made, None, "first")
         yield made
-
-
-def publish(repo, old, text, ref=MAIN) -> bool:
-    staged = commit_on(repo, old, {f"flows/{text}.json": text.encode()}, text)
-    return repo.publish(ref, old, staged, text)
-
-
-def texts(repo, ref=MAIN) -> list[str]:
-    """Return the messages on a ref, oldest first."""
-    return [c.message.decode() for c in repo.lineage(repo.ref(ref), [])][::-1]
 
 
 def test_a_swap_from_another_value_is_lost_and_changes_nothing(repo):
     first = repo.ref(MAIN)
-    assert publish(repo, first, "second")
+    assert publish_on(repo, first, "second")
     second = repo.ref(MAIN)
-    assert not publish(repo, first, "late")
-    assert not publish(repo, None, "late")
+    assert not publish_on(repo, first, "late")
+    assert not publish_on(repo, None, "late")
     assert repo.ref(MAIN) == second
     assert git(repo.gitdir, "reflog", "main").count("\n") == 1
 
@@ -43,27 +33,27 @@ def test_a_swap_from_another_value_is_lost_and_changes_nothing(repo):
 def test_a_swap_on_a_packed_ref_compares_with_its_value(repo):
     first = repo.ref(MAIN)
     git(repo.gitdir, "pack-refs", "--all")
-    assert not publish(repo, None, "late")
-    assert publish(repo, first, "second")
+    assert not publish_on(repo, None, "late")
+    assert publish_on(repo, first, "second")
     assert texts(repo) == ["first", "second"]
 
 
 def test_any_ref_under_refs_is_made_with_its_folders(repo):
     ref = "refs/gfs/cursors/github"
     assert repo.ref(ref) is None
-    assert publish(repo, None, "c1", ref=ref)
-    assert publish(repo, repo.ref(ref), "c2", ref=ref)
+    assert publish_on(repo, None, "c1", ref=ref)
+    assert publish_on(repo, repo.ref(ref), "c2", ref=ref)
     assert git(repo.gitdir, "log", "--format=%s", ref) == "c2\nc1"
     fsck(repo.gitdir)
 
 
 def test_the_reflog_is_readable_by_git_and_its_loss_is_a_warning(repo):
-    assert publish(repo, repo.ref(MAIN), "second")
+    assert publish_on(repo, repo.ref(MAIN), "second")
     assert git(repo.gitdir, "reflog", "--format=%gs", "main") == "second\nfirst"
     log = repo.gitdir / "logs/refs/heads/main"
     log.unlink()
     log.mkdir()
-    assert publish(repo, repo.ref(MAIN), "third")
+    assert publish_on(repo, repo.ref(MAIN), "third")
     assert len(repo.warnings) == 1
     assert "reflog" in repo.warnings[0]
 
@@ -76,10 +66,10 @@ def both(repo, other, at, first_text="a", second_text="b"):
     def rival():
         # Somebody removed the lock file by hand, as Git's own message advises.
         (repo.gitdir / f"{MAIN}.lock").unlink(missing_ok=True)
-        results[second_text] = publish(other, old, second_text)
+        results[second_text] = publish_on(other, old, second_text)
 
     with before("rename", at, rival):
-        results[first_text] = publish(repo, old, first_text)
+        results[first_text] = publish_on(repo, old, first_text)
     return results
 
 
@@ -107,14 +97,14 @@ def test_whoever_renames_it_the_file_says_who_won(repo):
                 results["a"] = None
                 (repo.gitdir / f"{MAIN}.lock").unlink()
                 # B links its file and is stopped at its own rename, until A's is over.
-                results["b"] = publish(other, old, "b")
+                results["b"] = publish_on(other, old, "b")
                 return None
             real(source, target)
             raise FileNotFoundError(2, "gone", source)
 
         calls.rename = rename
         try:
-            results["a"] = publish(repo, old, "a")
+            results["a"] = publish_on(repo, old, "a")
         finally:
             calls.rename = real
     assert results == {"a": False, "b": True}
@@ -130,7 +120,7 @@ def test_a_file_of_ours_that_another_put_into_place_is_ours(repo):
         (repo.gitdir / f"{MAIN}.lock").rename(repo.gitdir / MAIN)
 
     with before("open", MAIN, rival):
-        assert publish(repo, old, "a")
+        assert publish_on(repo, old, "a")
     assert texts(repo) == ["first", "a"]
     assert not list(repo.gitdir.glob("gfs-ref-*"))
 
@@ -149,11 +139,11 @@ def test_a_race_that_was_lost_is_lost_even_if_the_disk_then_fails(repo, monkeypa
 
         def rival():
             (repo.gitdir / f"{MAIN}.lock").unlink()
-            assert publish(other, old, "b")
+            assert publish_on(other, old, "b")
             monkeypatch.setattr(calls, "fsync", failing)
 
         with before("rename", MAIN, rival):
-            assert publish(repo, old, "a") is False
+            assert publish_on(repo, old, "a") is False
     assert texts(repo) == ["first", "b"]
 
 
@@ -163,7 +153,7 @@ def test_a_commit_that_others_built_on_before_we_looked_is_ours(repo):
 
         def rivals():
             for text in ("b", "c"):
-                assert publish(other, other.ref(MAIN), text)
+                assert publish_on(other, other.ref(MAIN), text)
 
         folder = (repo.gitdir / "refs/heads").stat().st_ino
         real = calls.fsync
@@ -177,7 +167,7 @@ def test_a_commit_that_others_built_on_before_we_looked_is_ours(repo):
 
         calls.fsync = fsync
         try:
-            assert publish(repo, repo.ref(MAIN), "a")
+            assert publish_on(repo, repo.ref(MAIN), "a")
         finally:
             calls.fsync = real
     assert count
@@ -190,13 +180,13 @@ def test_a_stopped_process_does_not_overwrite_who_came_after(repo):
 
     def stopped():
         with before("rename", MAIN, lambda: os.kill(os.getpid(), signal.SIGSTOP)):
-            os._exit(0 if publish(repo, old, "a") else 4)
+            os._exit(0 if publish_on(repo, old, "a") else 4)
 
     pid = child(stopped)
     os.waitpid(pid, os.WUNTRACED)
     (repo.gitdir / f"{MAIN}.lock").unlink()
     with Repository.open(repo.gitdir) as other:
-        assert publish(other, old, "b")
+        assert publish_on(other, old, "b")
     os.kill(pid, signal.SIGCONT)
     assert code_of(pid) == 4
     assert texts(repo) == ["first", "b"]

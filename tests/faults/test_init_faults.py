@@ -3,43 +3,23 @@
 from __future__ import annotations
 
 import errno
-import itertools
 import os
 import shutil
 import stat
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from desk import FIRST
-from gitrepo import child, code_of, git
+from gitrepo import child, code_of, git, intercepted
 
 from gitflowstate import founding
 from gitflowstate.errors import GfsError, Unavailable, Uncertain
 from gitflowstate.git import Repository
 from gitflowstate.store import Store
-from gitflowstate.syscalls import calls
 
 MAIN = "refs/heads/main"
-
-
-@contextmanager
-def intercepted(act):
-    """Send every call of the table through `act(number, name, real, arguments)`."""
-    saved, numbers = dict(vars(calls)), itertools.count()
-
-    def through(name, real):
-        return lambda *arguments: act(next(numbers), name, real, arguments)
-
-    for name, real in saved.items():
-        setattr(calls, name, through(name, real))
-    try:
-        yield
-    finally:
-        for name, real in saved.items():
-            setattr(calls, name, real)
 
 
 @pytest.fixture

@@ -7,42 +7,21 @@ succeeds, and `git fsck --strict` is content.
 from __future__ import annotations
 
 import errno
-import itertools
 import os
 import signal
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from gitrepo import MAIN, child, code_of, fsck
+from gitrepo import MAIN, child, code_of, fsck, intercepted
 
 from gitflowstate.errors import Denied, GfsError, Unavailable, Uncertain
 from gitflowstate.git import Repository
 from gitflowstate.locks import RepositoryLock
-from gitflowstate.syscalls import calls
 
 CURSOR = "refs/gfs/cursors/github"
 KINDS = {errno.EIO: GfsError, errno.ENOSPC: Unavailable, errno.EACCES: Denied}
 
 Repo = Path
-
-
-@contextmanager
-def intercepted(act):
-    """Send every call of the table through `act(number, name, real, arguments)`."""
-    saved = dict(vars(calls))
-    numbers = itertools.count()
-
-    def through(name, real):
-        return lambda *arguments: act(next(numbers), name, real, arguments)
-
-    for name, real in saved.items():
-        setattr(calls, name, through(name, real))
-    try:
-        yield
-    finally:
-        for name, real in saved.items():
-            setattr(calls, name, real)
 
 
 @pytest.fixture
