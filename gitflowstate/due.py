@@ -46,19 +46,13 @@ def flow_state(flow: Flow, now: Time, stale_after: int = STALE_AFTER) -> str:
     return flow.status if any(_held(task, now) for task in flow.children) else "stale"
 
 
-def task_state(flow: Flow, task: Task, now: Time) -> str:
-    """Return one of TASK_STATES.
+def task_states(flow: Flow, now: Time) -> dict[str, str]:
+    """Return the state of each task by its id, one of TASK_STATES, in the order of the document.
 
     `stale` is a claim past its lease, or a `running` that somebody wrote by hand. `ready` is what
     `graph` says, `scheduled` what only the clock holds back; any other open task is `blocked`, and
-    so is each of a flow that is waiting or has ended. For all tasks of a flow, `task_states` reads
-    the plan only once.
+    so is each of a flow that is waiting or has ended.
     """
-    return _state(flow, task, now, graph.completed(flow))
-
-
-def task_states(flow: Flow, now: Time) -> dict[str, str]:
-    """Return the state of each task by its id, in the order of the document."""
     done = graph.completed(flow)
     return {task.id: _state(flow, task, now, done) for task in flow.children}
 

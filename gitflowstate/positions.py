@@ -39,20 +39,6 @@ def duplicates(text: str) -> tuple[str, int] | None:
     return None
 
 
-def line_of(text: str, path: Sequence[str | int]) -> int | None:
-    """Return the line, from 1, on which the value at `path` begins; None if there is none."""
-    matched = 0  # how many steps of `path` lead to the container that is open
-    for is_key, depth, key, start in _events(text):
-        if is_key:
-            continue
-        matched = min(matched, max(depth - 1, 0))
-        if depth == matched + 1 and key == path[matched]:
-            matched = depth
-        if matched == depth == len(path):
-            return text.count("\n", 0, start) + 1
-    return None
-
-
 def lines(text: str, paths: Container[tuple[str | int, ...]]) -> dict[tuple[str | int, ...], int]:
     """Return the line, from 1, of each value that stands at one of `paths`, in one pass."""
     found: dict[tuple[str | int, ...], int] = {}

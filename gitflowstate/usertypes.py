@@ -132,11 +132,11 @@ def _live(work: Callable[[], bytes], writing: int) -> NoReturn:
 
 def _answer(schema: Any, data: dict[str, Any]) -> bytes:  # noqa: ANN401  any JSON
     from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415  slow to import
-    from jsonschema.validators import extend  # noqa: PLC0415
-    from referencing import Registry  # noqa: PLC0415
-    from referencing.exceptions import Unresolvable  # noqa: PLC0415
+    from jsonschema.validators import extend  # noqa: PLC0415  slow to import
+    from referencing import Registry  # noqa: PLC0415  slow to import
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415  slow to import
 
-    judge = extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]
+    judge = extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]  # jsonschema says nothing
     try:
         Draft202012Validator.check_schema(schema)
         errors = judge(schema, registry=Registry()).iter_errors(data)
@@ -153,9 +153,9 @@ def _answer(schema: Any, data: dict[str, Any]) -> bytes:  # noqa: ANN401  any JS
     return json.dumps([_violation(error) for error in found]).encode()
 
 
-def _pattern(judge: Any, pattern: str, value: Any, _: Any) -> Iterator[Exception]:  # noqa: ANN401
+def _pattern(judge: Any, pattern: str, value: Any, _: Any) -> Iterator[Exception]:  # noqa: ANN401  any JSON
     """Judge a pattern as ECMA 262 means it, where `$` does not let a final newline pass."""
-    from jsonschema import ValidationError  # noqa: PLC0415
+    from jsonschema import ValidationError  # noqa: PLC0415  slow to import
 
     whole = re.sub(r"(\\.|\[(?:\\.|[^\]\\])*\])|\$", lambda found: found[1] or r"\Z", pattern)
     if judge.is_type(value, "string") and not re.search(whole, value):
