@@ -1,8 +1,8 @@
 """The outside facts of one run: environment, real clock, chance, standard input and files named.
 
-Rules: nothing else in gitflowstate reads any of them; an empty variable is an absent one; what is
-refused is named by its argument or variable; standard input is read once, and only for an argument
-that is `-`.
+Rules: nothing else in gitflowstate reads any of them, but for NO_COLOR, and GFS_DEBUG once there is
+a bug, which may be here; an empty variable is an absent one; what is refused is named by its
+argument or variable; standard input is read once, and only for an argument that is `-`.
 """
 
 from __future__ import annotations

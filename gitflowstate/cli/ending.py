@@ -12,6 +12,7 @@ from gitflowstate.cli.flow import (
     FIRST_STEP,
     FlowArgument,
     ReasonOption,
+    ResultOption,
     answer_created,
     minted,
     present,
@@ -31,7 +32,7 @@ CancelOption = Annotated[
 def done(
     session: Session,
     id: FlowArgument,
-    result: Annotated[str, typer.Option(metavar="REF", help="Where the result is.")],
+    result: ResultOption,
     cancel_children: CancelOption = False,
 ) -> None:
     """End the flow with a result; it moves to the archive in the same commit.

@@ -18,7 +18,9 @@ from gitflowstate.outcomes import Outcome
 
 FlowArgument = Annotated[str, typer.Argument(metavar="ID", help="The flow, or a unique prefix.")]
 ReasonOption = Annotated[str, typer.Option("--reason", metavar="R", help="Why; recorded.")]
-
+UntilOption = Annotated[str, typer.Option(metavar="CONDITION", help="What would let it go on.")]
+OnOption = Annotated[str, typer.Option(help="human, agent or external.")]
+ResultOption = Annotated[str, typer.Option(metavar="REF", help="Where the result is.")]
 
 _ISSUE = r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9_.-]{1,100}#[1-9][0-9]{0,14}"
 FIRST_STEP = "Plan the work"
@@ -209,8 +211,8 @@ def wait(
     session: Session,
     id: FlowArgument,
     reason: ReasonOption,
-    until: Annotated[str, typer.Option(metavar="CONDITION", help="What would let it go on.")],
-    on: Annotated[str, typer.Option(help="human, agent or external.")] = "human",
+    until: UntilOption,
+    on: OnOption = "human",
 ) -> None:
     """Stand still, saying why and until what.
 

@@ -8,7 +8,13 @@ import typer
 
 from gitflowstate import taskops
 from gitflowstate.cli import config
-from gitflowstate.cli.flow import FlowArgument, ReasonOption
+from gitflowstate.cli.flow import (
+    FlowArgument,
+    OnOption,
+    ReasonOption,
+    ResultOption,
+    UntilOption,
+)
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.settled import answer_claim, commit_claim, keep_result, run
 from gitflowstate.cli.verb import writes
@@ -134,7 +140,7 @@ def done(
     session: Session,
     id: FlowArgument,
     task: TaskArgument,
-    result: Annotated[str, typer.Option(metavar="REF", help="Where the result is.")],
+    result: ResultOption,
     attempt: AttemptOption = None,
 ) -> None:
     """Record that a task is complete, and where its result is.
@@ -185,8 +191,8 @@ def wait(
     id: FlowArgument,
     task: TaskArgument,
     reason: ReasonOption,
-    until: Annotated[str, typer.Option(metavar="CONDITION", help="What would let it go on.")],
-    on: Annotated[str, typer.Option(help="human, agent or external.")] = "human",
+    until: UntilOption,
+    on: OnOption = "human",
     attempt: AttemptOption = None,
 ) -> None:
     """Record that a task cannot go on, and what it needs.
