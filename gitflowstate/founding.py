@@ -11,8 +11,9 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +21,9 @@ from gitflowstate import location
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import GfsError, Rejected, Unavailable, Uncertain
 from gitflowstate.git import Repository
+from gitflowstate.kinds import Time
 from gitflowstate.location import POINTER, Location, is_there
+from gitflowstate.locks import repository_lock
 from gitflowstate.ops import Init
 from gitflowstate.store import Store
 from gitflowstate.syscalls import (
@@ -69,6 +72,29 @@ def init(folder: Path, *, view: bool = True) -> Founded:
             found = found or _present(folder)
     assert found is not None
     return Founded(found, made=False, warnings=warnings)
+
+
+def add(  # noqa: PLR0917  what a commit is made of
+    place: Location, files: Mapping[str, bytes], by: str, at: Time, subject: str, timeout: float
+) -> list[str]:
+    """Commit files of people's own into a flow repository; return the paths that were added.
+
+    What is there stays as it is, whatever it holds. Raises what the repository and its lock raise.
+    """
+    with (
+        Repository.open(place.gitdir, writing=True) as repo,
+        repository_lock(repo.gitdir, timeout),
+    ):
+        old = repo.ref(place.ref)
+        tree = repo.commit(old).tree if old else None
+        missing = {p: files[p] for p in files if not tree or repo.lookup(tree, p) is None}
+        if missing:
+            staged = repo.stage(tree, missing)
+            parents, moment = ([old] if old else []), int(datetime.fromisoformat(at).timestamp())
+            made = repo.commit_object(staged, parents, f"{subject}\n".encode(), by, moment)
+            if not repo.publish(place.ref, old, made, subject):
+                raise Unavailable(f"{place.ref} moved meanwhile", hint="run it again")
+        return [*missing]
 
 
 def choose(here: Path) -> Path:
@@ -167,11 +193,27 @@ def _clear(aside: Path) -> None:
     rmtree(aside, ignore_errors=True)
 
 
+def place(folder: Path, begin: Callable[[Path], None]) -> None:
+    """Let `begin` make a repository aside, and move it into a new or empty folder.
+
+    Rejected if the folder holds anything, Unavailable if another process goes on making one there.
+    """
+    with reported("make", str(folder)):
+        _make_folders(folder)
+        with _alone_in(folder):
+            if calls.listdir(str(folder)) or not _moved_in(folder, begin):
+                raise _refused(folder, "it is not empty", "a new or an empty folder")
+
+
 def _make(folder: Path, *, view: bool) -> bool:
     """Make the repository aside and move it into place; False if another one came first."""
+    return _moved_in(folder, lambda aside: _begin(aside, view=view))
+
+
+def _moved_in(folder: Path, begin: Callable[[Path], None]) -> bool:
     aside = folder / random_name(_ASIDE)
     try:
-        _begin(aside, view=view)
+        begin(aside)
         calls.rename(str(aside), str(folder / ".git"))
     except BaseException as error:
         _clear(aside)

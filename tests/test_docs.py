@@ -227,7 +227,7 @@ def test_every_exit_code_is_documented():
 
 def test_every_variable_of_the_environment_is_documented():
     code = "".join(path.read_text("utf-8") for path in (ROOT / "gitflowstate").rglob("*.py"))
-    used = set(re.findall(r"\b(?:GFS_[A-Z_]+|NO_COLOR|SOURCE_DATE_EPOCH)\b", code))
+    used = set(re.findall(r"\b(?:GFS_[A-Z_]+|GITHUB_API_URL|NO_COLOR|SOURCE_DATE_EPOCH)\b", code))
     documented = set(re.findall(r"^\| `(\w+)` \|", read("reference/environment.md"), re.MULTILINE))
     assert used == documented
 

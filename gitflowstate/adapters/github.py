@@ -93,7 +93,7 @@ class GitHubChannel:
     def post(self, notice: Notice) -> str:
         """Add a comment; its id is the issue's and the number that GitHub gave it."""
         wanted = issue(notice.target or self._target)
-        self._listed.pop(wanted, None)  # whatever becomes of it
+        listed = self._listed.pop(wanted, None)  # unless it succeeds, who knows what is there
         place, answer = self._asked("issues.create_comment", wanted, body=notice.text)
         if answer.status != CREATED:
             self._refuse(answer)
@@ -101,6 +101,10 @@ class GitHubChannel:
         author = (answer.mapping.get("user") or {}).get("id")
         if type(author) is int:
             self.author_id = str(author)
+        if listed is not None:
+            whole = digest(notice.text.encode())
+            new = Found(f"{place}/{made}", notice.flow, notice.kind, notice.revision, whole)
+            self._listed[wanted] = listed[0], [*listed[1], new]
         return f"{place}/{made}"
 
     def edit(self, id: str, notice: Notice) -> str:  # noqa: A002  the word of the protocol
@@ -125,8 +129,8 @@ class GitHubChannel:
     def find(self, notice: Notice, since: Time | None) -> list[Found]:
         """Return our own comments about the flow, the oldest first.
 
-        An issue is listed once for all notices of a run, and anew after each comment that was
-        begun there, so that none is missed.
+        An issue is listed once for all notices of a run, and anew after a comment there whose
+        fate is unknown; nobody else writes while this run holds the cursor.
         """
         wanted = issue(notice.target or self._target)
         start, found = self._listed.get(wanted, (None, []))
@@ -157,12 +161,26 @@ class GitHubChannel:
                 self._refuse(answer)
         return self._own
 
-    def look(self, target: str | None = None) -> Answer:
-        """Return what GitHub says of an issue. Raises as `post` does."""
-        _, answer = self._asked("issues.get", issue(target or self._target))
+    def examine(self) -> list[str]:
+        """Try the token, and the issue where the channel has one; write nothing.
+
+        Return what was found. Raises as `post` does, naming the scope or setting that is missing.
+        """
+        found = [f"the token speaks for user {self.author()}"]
+        if self._target is None:
+            return [*found, "it has no target: only flows that are linked to an issue are told"]
+        place, answer = self._asked("issues.get", issue(self._target))
         if answer.status != OK:
             self._refuse(answer)
-        return answer
+        if answer.mapping.get("locked"):
+            raise Refused(
+                f"{place} is locked", hint="unlock it, or give the channel another target"
+            )
+        scopes = answer.headers.get("x-oauth-scopes")  # of classic tokens alone
+        if scopes is not None and not {"repo", "public_repo"} & {*re.split(r"[,\s]+", scopes)}:
+            raise Refused("the token lacks the scope repo, or public_repo for what is public")
+        can = "can be read" if scopes is None else "can be commented on"
+        return [*found, f"{place} {can}"]
 
     def _there(self, place: Issue) -> Issue:
         """Return where an issue is now, having asked. Raises Refused where it is nowhere."""

@@ -7,11 +7,13 @@ from typing import Annotated
 
 import typer
 
-from gitflowstate import __version__, founding, history, prose
+from gitflowstate import __version__, founding, history, prose, settings
 from gitflowstate.cli import config, output
+from gitflowstate.cli.resources import resource
 from gitflowstate.cli.session import Session, quoted
 from gitflowstate.cli.verb import reads
 from gitflowstate.errors import Corrupt, NotFound
+from gitflowstate.location import Location
 
 
 @reads
@@ -19,6 +21,9 @@ def init(
     session: Session,
     directory: Annotated[str | None, typer.Argument(metavar="[DIR]", help="Where.")] = None,
     no_view: Annotated[bool, typer.Option("--no-view", help="No plain files beside it.")] = False,
+    github: Annotated[
+        bool, typer.Option("--github", help="With a workflow that comments on GitHub issues.")
+    ] = False,
 ) -> None:
     """Make a flow repository; harmless where there is one already.
 
@@ -36,7 +41,32 @@ def init(
         f"next: export GFS_REPO={quoted(folder)}; gfs create 'GOAL' --next 'FIRST STEP'"
     )
     data = {"folder": folder, "made": founded.made, "next": following}
+    if github:
+        data["added"] = added = _with_workflow(session, founded.location)
+        text = f"{text}\n{_GITHUB_ADDED if added else _GITHUB_THERE}"
     output.success(data, text, as_json=session.json)
+
+
+_WORKFLOW = ".github/workflows/gfs-watch.yml"
+_CHANNEL = """\
+# Who is told of flows. A flow goes to the issue it is linked to (gfs create --issue OWNER/REPO#N),
+# else to the `target` of its channel.
+[channels.github]
+kind = "github"
+"""
+_GITHUB_ADDED = f"""\
+added: what was missing of {_WORKFLOW} and gfs.toml, in one commit
+To push a workflow, GitHub wants a token with the scope workflow (classic),
+or with Contents and Workflows, read and write (fine-grained); an SSH key always may."""
+_GITHUB_THERE = f"{_WORKFLOW} and gfs.toml are there already; nothing was added"
+
+
+def _with_workflow(session: Session, place: Location) -> list[str]:
+    """Commit the workflow, and a channel for it, where there are none; return what was added."""
+    workflow = resource("examples/github/gfs-watch.yml").read_bytes()
+    files = {_WORKFLOW: workflow, settings.FILE: _CHANNEL.encode()}
+    about, timeout = "Watch flows from GitHub Actions", config.lock_timeout()
+    return founding.add(place, files, session.actor, config.now(), about, timeout)
 
 
 @reads
