@@ -46,8 +46,16 @@ def listed(
     return Unusable(schema_version=1, flows=kept) if kept else None
 
 
-def fallen(entry: Fallen) -> Corrupt:
-    """Return the error for a flow that was edited by hand against the rules."""
+def fallen(entry: Fallen, *, stands: bool) -> Corrupt:
+    """Return the error for a flow that was edited by hand against the rules, or removed.
+
+    What does not stand anywhere cannot be adopted, so that is not what its hint says.
+    """
+    if not stands:
+        return Corrupt(
+            f"{entry.flow} was removed by hand: it was at r{entry.revision}",
+            hint="ask a person to revert the commit that removed it",
+        )
     return Corrupt(
         f"{entry.flow} was edited by hand: its last managed revision is {entry.revision}, and what "
         "stands there now is not a later one",

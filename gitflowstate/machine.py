@@ -181,7 +181,7 @@ def _born(op: Create | Import, state: State) -> State:
     existing = find(op.flow, state)
     entry = entry_of(state[UNUSABLE_PATH], op.flow)
     if entry is not None:
-        raise fallen(entry)
+        raise fallen(entry, stands=existing is not None)
     guards.check_expected(op, existing)
     if isinstance(op, Create):
         flow = rules.create(op, _parent(op, state) if existing is None else None, existing)
@@ -198,7 +198,7 @@ def _parent(op: Create, state: State) -> Flow | None:
         return None
     entry = entry_of(state[UNUSABLE_PATH], op.attempt_of)
     if entry is not None:
-        raise fallen(entry)
+        raise fallen(entry, stands=state[archive_path(op.attempt_of)] is not None)
     parent = state[archive_path(op.attempt_of)]
     if not isinstance(parent, Flow):
         return None
@@ -209,7 +209,7 @@ def _parent(op: Create, state: State) -> Flow | None:
 def _changed(op: FlowOp, state: State) -> State:
     flow, entry = find(op.flow, state), entry_of(state[UNUSABLE_PATH], op.flow)
     if entry is not None and (flow is None or not isinstance(op, Adopt)):
-        raise fallen(entry)
+        raise fallen(entry, stands=flow is not None)
     if flow is None:
         raise NotFound(f"there is no flow {op.flow}", hint="gfs list --all")
     guards.check_version(flow)

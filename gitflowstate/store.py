@@ -95,7 +95,7 @@ class Store:
         managed = self.managed(head)
         entry = handmade.verdict(self.repo, managed.tree, head.tree, flow)
         if entry is not None:
-            raise judgement.fallen(entry)
+            raise judgement.fallen(entry, stands=found is not None)
         if found is None:
             raise NotFound(f"there is no flow {flow}", hint="gfs list --all")
         return found
@@ -118,10 +118,13 @@ class Store:
         fallen = handmade.fallen(self.repo, self.managed(head), head)
         for item in documents.flows(self.repo, head.tree, archived=archived):
             entry = fallen.get(item.id) if isinstance(item, Flow) else None
-            yield item if entry is None else Broken(entry.flow, judgement.fallen(entry))
+            if entry is not None:
+                yield Broken(entry.flow, judgement.fallen(entry, stands=True))
+            else:
+                yield item
         for flow, entry in fallen.items():
             if not documents.stands(self.repo, head.tree, flow):
-                yield Broken(flow, judgement.fallen(entry))
+                yield Broken(flow, judgement.fallen(entry, stands=False))
 
     def version(self) -> str | None:
         """Return the id of the head, which changes when anything does."""

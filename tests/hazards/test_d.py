@@ -572,8 +572,11 @@ def test_a_flow_that_was_removed_by_hand_is_missed_and_not_made_anew(lab, flow):
         lambda: lab.note("x", flow),
         lambda: adopt(lab, flow),
     ):
-        with pytest.raises(Corrupt, match=f"its last managed revision is {revision}"):
+        with pytest.raises(
+            Corrupt, match=f"{flow} was removed by hand: it was at r{revision}"
+        ) as no:
             act()
+        assert "adopt" not in f"{no.value.hint} {no.value.details}"  # there is nothing to adopt
     assert fallen(lab) == {flow: revision}
     assert flow not in usable(lab)
     assert list(broken(lab)) == [flow]
