@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
-from gitflowstate import codec, ops, rules
+from gitflowstate import codec, loader, ops, rules
 from gitflowstate.cli import config, output
 from gitflowstate.cli.resources import resource
 from gitflowstate.cli.session import Session
@@ -65,6 +66,14 @@ def schema(
     output.success(json.loads(text), text, as_json=session.json)
 
 
+def _check_once(documents: Sequence[Flow]) -> None:
+    """Refuse a list that holds a flow twice, since the second could be refused after the first."""
+    first: dict[str, int] = {}
+    for number, document in enumerate(documents):
+        if first.setdefault(document.id, number) != number:
+            raise loader.refuse(f"{number}.id", f"stands twice, first at {first[document.id]}")
+
+
 @writes
 def import_(
     session: Session,
@@ -81,6 +90,7 @@ def import_(
     documents = [
         rules.normalised(boundary.validate(Flow, item)) for item in (raw if several else [raw])
     ]
+    _check_once(documents)
     key, asked = session.key, []
     for document in documents:
         session.key = f"{key}\0{document.id}" if key and several else key

@@ -148,6 +148,10 @@ def test_a_list_with_a_bad_one_leaves_none_behind(cli):
     several[1]["status"] = "complete"
     cli.refuses(3, "import", "-", stdin=json.dumps(several).encode())
     assert len(cli.json("list")["flows"]) == 1
+    twice = [json.loads(document(id="fresh", goal=goal)) for goal in ("one", "another")]
+    error = cli.refuses(3, "import", "-", stdin=json.dumps(twice).encode())
+    assert error["details"]["violations"][0]["path"] == "1.id"
+    assert len(cli.json("list")["flows"]) == 1
 
 
 # ── export ──────────────────────────────────────────────────────────────────────────────────────
