@@ -15,6 +15,8 @@ from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import reads, writes
 from gitflowstate.errors import Usage
 
+MAX_INDENT = 16  # levels that `why` shows by indenting; a long chain would fill the screen with it
+
 
 def plan_from(file: str, flow: str) -> model.Plan:
     """Return the plan that a file holds: a list of tasks, or an object with `tasks`.
@@ -96,9 +98,10 @@ def why(
     rows: list[dict[str, Any]] = []
     for depth, current, blockers in found:
         reasons = "; ".join(b.text for b in blockers) or "is ready"
-        lines.append(f"{'  ' * depth}{current.id}: {output.line(reasons)}")
+        lines.append(f"{'  ' * min(depth, MAX_INDENT)}{current.id}: {output.line(reasons)}")
         rows.append({"task": current.id, "depth": depth, "why": [b._asdict() for b in blockers]})
-    text = "\n".join(lines) or f"every task of {flow.id} is done"
+    nothing = f"every task of {flow.id} is done" if flow.children else f"{flow.id} has no tasks"
+    text = "\n".join(lines) or nothing
     output.success({"id": flow.id, "why": rows}, text, as_json=session.json)
 
 

@@ -148,11 +148,21 @@ def test_why_explains_down_to_what_can_be_done(lesson):
     assert lesson("why", "plan") == "t3: is ready\nt4: t3 is pending\nt5: t4 is pending\n"
 
 
+@pytest.mark.req("L23")
+def test_why_of_a_long_chain_does_not_wander_to_the_right(flow):
+    links = [{"id": f"c{n}", "goal": "g", "deps": [f"c{n - 1}"] if n else []} for n in range(400)]
+    flow("create", "Chain", "--id", "chain", "--plan", "-", stdin=json.dumps(links).encode())
+    assert len(flow("why", "chain", "c399")) < 400 * 64
+    assert flow.json("why", "chain", "c399")["why"][-1]["depth"] == 399
+
+
 def test_why_of_a_flow_that_is_done_and_of_no_task(lesson):
     lesson.refuses(5, "why", "plan", "t9")
     for number in range(1, 6):
         lesson("task", "done", "plan", f"t{number}", "--result", "notes.md")
     assert lesson("why", "plan") == "every task of plan is done\n"
+    lesson("create", "Bare", "--id", "bare")
+    assert lesson("why", "bare") == "bare has no tasks\n"
     assert lesson("why", "plan", "t1") == "t1: t1 is done\n"
 
 
