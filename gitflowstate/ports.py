@@ -91,6 +91,9 @@ class Remote(Protocol):
         Raises Unknown where no answer came: the ref has to be looked at.
         """
 
+    def try_push(self, name: str, commit: str) -> None:
+        """Ask whether a ref could be moved there, and move none. Raises Unavailable or Denied."""
+
 
 class Clock(Protocol):
     """The time."""

@@ -176,10 +176,10 @@ class GitHubChannel:
             raise Refused(
                 f"{place} is locked", hint="unlock it, or give the channel another target"
             )
-        scopes = answer.headers.get("x-oauth-scopes")  # of classic tokens alone
-        if scopes is not None and not {"repo", "public_repo"} & {*re.split(r"[,\s]+", scopes)}:
+        scopes = answer.headers.get("x-oauth-scopes")  # of classic tokens; others have none
+        if scopes and not {"repo", "public_repo"} & {*re.split(r"[,\s]+", scopes)}:
             raise Refused("the token lacks the scope repo, or public_repo for what is public")
-        can = "can be read" if scopes is None else "can be commented on"
+        can = "can be commented on" if scopes else "can be read"
         return [*found, f"{place} {can}"]
 
     def _there(self, place: Issue) -> Issue:

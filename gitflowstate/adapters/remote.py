@@ -116,6 +116,10 @@ class GitRemote:
             raise self._failure(err)
         raise Unknown("the origin did not say what became of the push", hint="it is looked at")
 
+    def try_push(self, name: str, commit: str) -> None:
+        """Ask whether a ref could be moved there, and move none. Raises Unavailable or Denied."""
+        self.run("push", "--dry-run", "--no-verify", "--", self.push_url, f"+{commit}:{name}")
+
     def run(self, *arguments: str) -> str:
         """Run one Git command; return what it printed. Raises Unavailable or Denied."""
         code, out, err = self._started(*arguments)

@@ -8,6 +8,7 @@ from gitflowstate.cli import config, output
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import reads
 from gitflowstate.cli.watch import ChannelArgument
+from gitflowstate.cursors import cursor_ref
 from gitflowstate.errors import NotFound
 
 
@@ -59,12 +60,13 @@ def _shown(row: dict[str, Any]) -> str:
 
 @reads
 def check(session: Session, channel: ChannelArgument) -> None:
-    """Check that a channel can be used: its settings, its variables, its cursor. Nothing is sent.
+    """Check that a channel can be used: settings, variables, service, cursor. Nothing is sent.
 
     Example: gfs channel check github
     """
     from gitflowstate.adapters import registry
     from gitflowstate.cli import places
+    from gitflowstate.sharing import SharedRefs
 
     with places.opened(session, channel, looking=True) as place:
         asked = place.settings().channel(channel)
@@ -78,7 +80,13 @@ def check(session: Session, channel: ChannelArgument) -> None:
             folder=session.location.folder,
         )
         can = made.capabilities
-        made.close()
+        try:
+            found = made.examine() if hasattr(made, "examine") else []
+        finally:
+            made.close()
+        if isinstance(place.refs, SharedRefs):
+            place.refs.remote.try_push(cursor_ref(channel), place.head)
+            found.append("its cursor can be pushed to the origin")
         cursors = place.cursors(channel)
         cursor = cursors.load()
     for problem in cursors.problems:
@@ -90,10 +98,12 @@ def check(session: Session, channel: ChannelArgument) -> None:
         "searches": can.searches,
         "limit": can.limit,
         "begun": cursor is not None,
+        "found": found,
     }
     does = "edits its messages" if can.edits else "cannot edit its messages"
     finds = "finds them again" if can.searches else "cannot be searched: a message may come twice"
-    text = f"{channel} ({asked.kind}) can be used; it {does} and {finds}"
+    lines = [f"{channel} ({asked.kind}) can be used; it {does} and {finds}", *found]
+    text = "\n  ".join(map(output.line, lines))
     output.success(data, text, as_json=session.json)
 
 

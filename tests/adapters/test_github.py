@@ -1,0 +1,159 @@
+"""GitHub: what `gfs channel check` finds, what stays secret, and what the library must not do."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+from fakes.github import BOT, GitHub, said
+from fakes.worlds import TOKEN, GitHubWorld
+from gitrepo import git
+
+from gitflowstate import marker
+from gitflowstate.delivery import HoldOff, NotSent, Refused, Unauthorised
+from gitflowstate.ports import Notice
+
+
+@pytest.fixture
+def world(tmp_path):
+    made = GitHubWorld(tmp_path)
+    yield made
+    made.close()
+
+
+def notice(revision=4):
+    text = f"{marker.line('f-1', 'status', revision)}\n**Running**"
+    return Notice("f-1", "status", revision, None, "", text)
+
+
+def scoped(*steps):
+    """Return a step that serves nothing but the scopes of a classic token, beside an issue."""
+    body = json.dumps({"number": 12, "locked": False})
+    return said(200, "")._replace(body=body.encode(), headers=steps)
+
+
+# ── what a check finds ──────────────────────────────────────────────────────────────────────────
+
+
+def test_a_check_tries_the_token_and_the_issue_and_writes_nothing(world):
+    found = world.channel().examine()
+    assert found == [f"the token speaks for user {BOT}", "octo/hello#12 can be read"]
+    assert "no target" in world.channel(target=None).examine()[1]
+    assert {each.method for each in world.server.requests} == {"GET"}
+
+
+@pytest.mark.parametrize(
+    ("scopes", "words"),
+    [("repo, gist", None), ("public_repo", None), ("repo:status", "lacks"), ("gist", "lacks")],
+)
+def test_a_check_names_the_scope_that_a_classic_token_lacks(world, scopes, words):
+    world.server.script += [None, scoped(("X-OAuth-Scopes", scopes))]
+    channel = world.channel()
+    if words:
+        with pytest.raises(Refused, match=words):
+            channel.examine()
+    else:
+        assert channel.examine()[1] == "octo/hello#12 can be commented on"
+
+
+@pytest.mark.req("L15")
+def test_a_check_names_what_is_wrong_with_the_issue_or_the_token(world):
+    issue = world.server.issues[1001, 12]
+    issue.locked = True
+    with pytest.raises(Refused, match="octo/hello#12 is locked"):
+        world.channel().examine()
+    issue.gone = True
+    with pytest.raises(Refused, match="gone, or issues are turned off"):
+        world.channel().examine()
+    with pytest.raises(Refused, match="no such issue"):
+        world.channel(target="octo/hello#99").examine()
+    with pytest.raises(Unauthorised, match="GFS_GITHUB_TOKEN"):
+        world.channel(token="wrong").examine()
+    world.server.script.append(said(403, "secondary rate limit"))
+    with pytest.raises(HoldOff):
+        world.channel().examine()
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_check_on_the_command_line_tries_the_cursor_too(tmp_path, closed):
+    """In a clone whose origin takes no pushes it says so; nothing is written either way."""
+    server = GitHub({TOKEN: BOT})
+    try:
+        environ = {**os.environ, "GFS_GITHUB_TOKEN": TOKEN, "GITHUB_API_URL": server.url}
+        gfs = [sys.executable, "-m", "gitflowstate"]
+        flows, clone = tmp_path / "flows", tmp_path / "clone"
+        subprocess.run([*gfs, "init", flows, "--github"], check=True, capture_output=True)
+        git(tmp_path, "clone", "-q", f"file://{flows}", clone)
+        if closed:
+            git(clone, "remote", "set-url", "--push", "origin", f"file://{tmp_path}/nowhere")
+        ran = subprocess.run(
+            [*gfs, "channel", "check", "github", "--repo", clone],
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == (75 if closed else 0), ran.stderr
+        assert ("its cursor can be pushed" in ran.stdout) != closed
+        assert git(flows, "for-each-ref", "refs/gfs") == ""
+        assert TOKEN not in ran.stdout + ran.stderr
+        assert server.violations == []
+    finally:
+        server.stop()
+
+
+# ── what the library must not do ────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.req("G2", "G3")
+def test_g2_g3_the_token_is_the_given_one_and_shows_nowhere(world, monkeypatch, capfd, caplog):
+    caplog.set_level(logging.DEBUG)
+    for name in ("GITHUB_TOKEN", "GITHUB_JWT_TOKEN", "GH_HOST"):
+        monkeypatch.setenv(name, "https://other.example")
+    monkeypatch.setenv("GHAPI_DEBUG", "1")
+    with closing(world.channel()) as channel:
+        channel.post(notice())
+    sent = {each.headers["Authorization"] for each in world.server.requests}
+    assert sent == {f"Bearer {TOKEN}"}
+    printed = "".join(capfd.readouterr())
+    assert printed == ""
+    assert TOKEN not in caplog.text
+
+
+def test_nothing_is_sent_twice_by_the_library(world):
+    for fault in ("dropped", 500, 429, 403, 301):
+        world.server.requests.clear()
+        world.server.script.append(fault)
+        with pytest.raises(Exception, match=r"GitHub|silence|moved|refused"):
+            world.channel().post(notice())
+        assert len(world.server.requests) == 1
+    world.server.stop()
+    with pytest.raises(NotSent):
+        world.channel().post(notice())
+
+
+@pytest.mark.req("L16")
+def test_a_second_lies_between_two_requests_that_write(world):
+    with closing(world.channel()) as channel:
+        first = channel.post(notice())
+        world.clock.move(0.4)
+        channel.edit(first, notice(5))
+        channel.find(notice(), None)
+        channel.edit(first, notice(6))
+        world.clock.move(7)
+        channel.edit(first, notice(7))
+    begin = world.server.writes[0]
+    assert [each - begin for each in world.server.writes] == [0, 1, 2, 9]
+
+
+def test_one_connection_serves_all_requests(world):
+    with closing(world.channel()) as channel:
+        for revision in range(4, 7):
+            channel.post(notice(revision))
+        client = channel._wire._transport.client
+        assert len(client._transport._pool.connections) == 1
