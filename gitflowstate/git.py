@@ -78,6 +78,11 @@ class Repository:
         """Return the id a ref holds, None if there is no such ref; anything odd is Corrupt."""
         return self._refs.read(name)
 
+    def refs(self, prefix: str) -> dict[str, Oid]:
+        """Return what each ref below a prefix such as `refs/gfs` holds; anything odd is Corrupt."""
+        found = ((name, self.ref(name)) for name in self._refs.names(prefix))
+        return {name: oid for name, oid in found if oid is not None}
+
     def has(self, oid: Oid) -> bool:
         """Return whether an object is stored (its content is not checked)."""
         return self._objects.contains(oid)

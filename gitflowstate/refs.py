@@ -6,14 +6,17 @@ I/O error is never taken for an older value (hazards F5, A7, B7).
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from typing import TYPE_CHECKING
 
 from gitflowstate.errors import Corrupt, Rejected
-from gitflowstate.syscalls import lstat_or_none, read_regular, reported
+from gitflowstate.syscalls import calls, lstat_or_none, read_regular, reported
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gitflowstate.objects import Oid
 
 _OID = re.compile(rb"([0-9a-f]{40})\s*")
@@ -23,10 +26,14 @@ _PACKED_LIMIT = 64 << 20
 
 def check_name(name: str) -> None:
     """Refuse what Git does not take as the full name of a ref (hazard F9)."""
+    if not _is_name(name):
+        raise Rejected(f"{name!r} is not the full name of a ref", hint="Use refs/heads/NAME.")
+
+
+def _is_name(name: str) -> bool:
     parts = name.split("/")
     fine = parts[0] == "refs" and len(parts) > 2 and ".." not in name and "@{" not in name  # noqa: PLR2004  refs/<kind>/<name>
-    if not fine or not all(map(_is_component, parts)):
-        raise Rejected(f"{name!r} is not the full name of a ref", hint="Use refs/heads/NAME.")
+    return fine and all(map(_is_component, parts))
 
 
 def _is_component(part: str) -> bool:
@@ -58,6 +65,28 @@ class Refs:
                 ref=name,
             )
         return match[1].decode("ascii")
+
+    def names(self, prefix: str) -> list[str]:
+        """Return the refs below a prefix such as `refs/gfs`, in order; other files are none."""
+        raw = read_regular(f"{self.gitdir}/packed-refs", _PACKED_LIMIT) or b""
+        lines = (line.partition(b" ") for line in raw.split(b"\n") if line[:1] not in b"#^")
+        packed = {os.fsdecode(name) for _, _, name in lines}
+        found = {name for name in packed if name.startswith(f"{prefix}/")} | {*self._loose(prefix)}
+        return sorted(name for name in found if _is_name(name))
+
+    def _loose(self, folder: str) -> Iterator[str]:
+        path = f"{self.gitdir}/{folder}"
+        with reported("list", path):
+            try:
+                names = calls.listdir(path)
+            except (FileNotFoundError, NotADirectoryError):
+                return
+        for name in names:
+            info = lstat_or_none(f"{path}/{name}")
+            if info is not None and stat.S_ISDIR(info.st_mode):
+                yield from self._loose(f"{folder}/{name}")
+            elif info is not None:
+                yield f"{folder}/{name}"
 
     def refuse_links(self, name: str) -> None:
         """Refuse a ref whose folder is a symbolic link: it would be another repository's."""

@@ -8,31 +8,18 @@ objects stay without a ref; neither FETCH_HEAD nor configuration is written.
 from __future__ import annotations
 
 import base64
-import os
 import re
-import signal
-import subprocess
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from gitflowstate import cgit
 from gitflowstate.delivery import Unknown
 from gitflowstate.errors import Denied, GfsError, NotFound, Unavailable
 
 TIMEOUT_S = 120.0
-_SETTINGS = (
-    "core.hooksPath=/dev/null",
-    "gc.auto=0",
-    "maintenance.auto=false",
-    "fetch.writeCommitGraph=false",
-    "push.gpgSign=false",
-    "submodule.recurse=false",
-)
-_PROTOCOLS = "file:git:http:https:ssh"
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _OID = re.compile(r"[0-9a-f]{40}")
-_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]*@")
 _AUTH = re.compile(
     r"Authentication failed|could not read (Username|Password)|Permission denied"
     r"|returned error: 40[13]|Access denied",
@@ -96,7 +83,7 @@ class GitRemote:
 
         Raises Unknown where no answer about the ref came, Denied for wrong credentials.
         """
-        code, out, err = self._started(
+        code, out, err = self.attempt(
             "push",
             "--porcelain",
             "--no-verify",
@@ -109,11 +96,11 @@ class GitRemote:
         for line in out.splitlines():
             flag, tab, rest = line.partition("\t")
             if tab and rest.startswith(f"{new}:{name}\t"):
-                return None if flag != "!" else _plain(rest.rsplit("\t", 1)[-1])
+                return None if flag != "!" else cgit.plain(rest.rsplit("\t", 1)[-1])
         if code == 0:
             return None
         if _AUTH.search(err):
-            raise self._failure(err)
+            raise self.failure(err)
         raise Unknown("the origin did not say what became of the push", hint="it is looked at")
 
     def try_push(self, name: str, commit: str) -> None:
@@ -122,38 +109,24 @@ class GitRemote:
 
     def run(self, *arguments: str) -> str:
         """Run one Git command; return what it printed. Raises Unavailable or Denied."""
-        code, out, err = self._started(*arguments)
+        code, out, err = self.attempt(*arguments)
         if code:
-            raise self._failure(err)
+            raise self.failure(err)
         return out
 
-    def _started(self, *arguments: str) -> tuple[int, str, str]:
-        settings = [part for setting in _SETTINGS for part in ("-c", setting)]
-        command = ["git", *settings, f"--git-dir={self.gitdir}", *arguments]
-        try:
-            process = subprocess.Popen(  # noqa: S603  Git itself
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=self._environment,
-                cwd=self._folder,
-                start_new_session=True,  # a terminal could be asked for a password
-            )
-        except FileNotFoundError:
-            raise NotFound("git is not installed", hint="install git to reach the origin") from None
-        try:
-            out, err = process.communicate(timeout=self._timeout_s)
-        except subprocess.TimeoutExpired:
-            _end(process)
-            return -1, "", f"no answer within {self._timeout_s:g} s"
-        except BaseException:
-            _end(process)
-            raise
-        return process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+    def attempt(self, *arguments: str) -> cgit.Ended:
+        """Run one Git command, whatever becomes of it."""
+        return cgit.start(
+            self.gitdir,
+            arguments,
+            self._environment,
+            folder=self._folder,
+            timeout_s=self._timeout_s,
+        )
 
-    def _failure(self, err: str) -> GfsError:
-        said = _plain(next(iter(reversed(err.strip().splitlines())), "no reason given"))
+    def failure(self, err: str) -> GfsError:
+        """Return the error for what Git said."""
+        said = cgit.last_line(err)
         if _AUTH.search(err):
             return Denied(
                 f"the origin does not let us in: {said}",
@@ -182,13 +155,7 @@ def origin_of(
 def _environment(
     environment: Mapping[str, str], urls: tuple[str, ...], token: str | None
 ) -> dict[str, str]:
-    kept = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
-    own = {
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_ASKPASS": "",  # set and empty: nothing else is looked for
-        "GIT_ALLOW_PROTOCOL": _PROTOCOLS,
-        "LC_ALL": "C.UTF-8",
-    }
+    own: dict[str, str] = {}
     hosts = list(dict.fromkeys(filter(None, map(_host, urls)))) if token else []
     if hosts:
         pair = base64.b64encode(f"x-access-token:{token}".encode()).decode()
@@ -198,8 +165,7 @@ def _environment(
         for number, (host, value) in enumerate(lines):
             own[f"GIT_CONFIG_KEY_{number}"] = f"http.{host}.extraHeader"
             own[f"GIT_CONFIG_VALUE_{number}"] = value
-    kept.pop("GFS_GIT_TOKEN", None)
-    return kept | own
+    return cgit.environment(environment) | own
 
 
 def _host(url: str) -> str | None:
@@ -209,14 +175,3 @@ def _host(url: str) -> str | None:
     if parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK):
         return f"{parts.scheme}://{host}/"
     return None
-
-
-def _plain(text: str) -> str:
-    """Return what Git said on one short line, without credentials."""
-    return _CREDENTIALS.sub("", " ".join(text.split()))[:200]
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()

@@ -59,6 +59,8 @@ VERBS = {
     "demo": "demo",
     "verify": "repository",
     "adopt": "ending",
+    "backup": "backup",
+    "restore": "backup",
 }
 # The verbs that are words of a noun, such as `gfs task claim`: all in the noun's own module.
 NOUNS = {

@@ -1,0 +1,204 @@
+"""Copies of a whole flow repository: a bundle is written and read again, a copy is brought back.
+
+Rules: a copy holds main and every ref of ours, at least as they were when it was asked for; nothing
+that is there is written over; what was written counts only after it was read back; a repository is
+made aside and is there whole or not at all. No op is made (architecture, section 1).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from gitflowstate import cgit, founding, history, location
+from gitflowstate.cgit import Git
+from gitflowstate.definitions import MAIN
+from gitflowstate.errors import Corrupt, GfsError, NotFound, Rejected, Unavailable
+from gitflowstate.git import Oid, Repository
+from gitflowstate.locks import repository_lock
+from gitflowstate.syscalls import calls, fsync_folder, random_name, remove_quietly, reported
+from gitflowstate.view import View
+
+OURS = "refs/gfs"
+REFSPECS = (f"{MAIN}:{MAIN}", f"{OURS}/*:{OURS}/*")
+
+# Brings the refs of a copy into a repository, and returns what each of them holds there.
+Fetch = Callable[[Path], dict[str, Oid]]
+
+
+class Restored(NamedTuple):
+    """A repository that was brought back, what replaying it found, and what went less than well."""
+
+    place: location.Location
+    refs: dict[str, Oid]
+    report: history.Report
+    warnings: list[str]
+
+
+def refs_of(repo: Repository) -> dict[str, Oid]:
+    """Return main and every ref of ours. Raises NotFound without a main, Rejected if shallow."""
+    main = repo.ref(MAIN)
+    if main is None:
+        raise NotFound(f"{repo.gitdir} has no {MAIN}: it holds no flows", hint="gfs where")
+    if repo.shallow:
+        raise Rejected(
+            f"{repo.gitdir} is a shallow clone: it does not have all of its history",
+            hint="back up the repository that it was cloned from",
+        )
+    return {MAIN: main} | repo.refs(OURS)
+
+
+# ── a bundle ────────────────────────────────────────────────────────────────────────────────────
+
+
+def write(repo: Repository, git: Git, file: Path) -> dict[str, Oid]:
+    """Write a bundle under a new name, once it was read back; return its refs.
+
+    Raises Rejected where the name is taken, Unavailable where a ref was moved back meanwhile.
+    """
+    if location.is_there(file):
+        raise Rejected(f"{file} is there already and stays as it is", hint="choose another name")
+    refs = refs_of(repo)
+    aside = file.parent / random_name(f".{file.name[:40]}.")
+    with reported("write", str(file)):
+        calls.lstat(str(file.parent))
+        try:
+            git.run("bundle", "create", "--quiet", os.path.abspath(aside), *refs)  # noqa: PTH100  text
+            found = _checked(repo, git, aside, refs)
+            _sync(aside)
+            calls.link(str(aside), str(file))
+            fsync_folder(str(file.parent))
+        except FileExistsError:
+            raise Rejected(f"{file} appeared meanwhile", hint="choose another name") from None
+        finally:
+            remove_quietly(str(aside))
+            remove_quietly(f"{aside}.lock")
+    return found
+
+
+def _checked(repo: Repository, git: Git, file: Path, refs: dict[str, Oid]) -> dict[str, Oid]:
+    """Read a bundle back, whole; return what its refs hold."""
+    git.run("bundle", "verify", "--quiet", os.path.abspath(file))  # noqa: PTH100  text
+    with TemporaryDirectory(prefix=".gfs-check-", dir=file.parent) as scratch:
+        Repository.init(Path(scratch) / "copy.git").close()
+        found = fetched_from(file, git)(Path(scratch) / "copy.git")
+    if found.keys() != refs.keys():
+        raise Corrupt(f"the bundle has the refs {', '.join(sorted(found))}", hint="run it again")
+    for name, oid in refs.items():
+        if not repo.is_within(oid, found[name]):
+            raise Unavailable(f"{name} was moved back meanwhile", hint="run it again")
+    return found
+
+
+def _sync(file: Path) -> None:
+    descriptor = calls.open(str(file), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        calls.fsync(descriptor)
+    finally:
+        calls.close(descriptor)
+
+
+def fetched_from(place: Path, git: Git) -> Fetch:
+    """Return what brings the refs of a bundle, or of a repository on this machine."""
+    path = os.path.abspath(place)  # noqa: PTH100  links stay as the person wrote them
+
+    def fetch(gitdir: Path) -> dict[str, Oid]:
+        into = git.at(gitdir)
+        told = into.attempt("ls-remote", "--quiet", "--", path, MAIN, f"{OURS}/*")
+        if told.code:
+            raise NotFound(
+                f"{place} is neither a bundle nor a repository", hint="gfs backup FILE makes one"
+            )
+        refs = told_refs(told.out)
+        ended = into.attempt(*fetching(path))
+        if ended.code:
+            raise Corrupt(
+                f"{place} cannot be read to its end: {cgit.last_line(ended.err)}",
+                hint="name another copy",
+            )
+        return refs
+
+    return fetch
+
+
+def fetching(source: str) -> tuple[str, ...]:
+    """Return the words that fetch every ref of a copy into an empty repository."""
+    return (
+        *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--update-head-ok"),
+        *("--no-recurse-submodules", "--refmap=", "--", source, *REFSPECS),
+    )
+
+
+def told_refs(listing: str) -> dict[str, Oid]:
+    """Return the refs of ours in what `git ls-remote` printed. Raises NotFound without a main."""
+    pairs = (line.split("\t", 1) for line in listing.splitlines() if "\t" in line)
+    refs = {name: oid for oid, name in pairs if name == MAIN or name.startswith(f"{OURS}/")}
+    if MAIN not in refs:
+        raise NotFound("the copy has no main: it holds no flows", hint="name another copy")
+    return refs
+
+
+# ── bringing it back ────────────────────────────────────────────────────────────────────────────
+
+
+def restore(
+    folder: Path,
+    fetch: Fetch,
+    *,
+    view: bool,
+    timeout: float,
+    progress: Callable[[int], None] | None = None,
+) -> Restored:
+    """Make a repository in a new or empty folder from a copy, whole or not at all.
+
+    Raises Rejected where the folder holds anything, NotFound where the copy has no main, Corrupt
+    where its refs or its head cannot be read back. What replaying finds is no reason to refuse.
+    """
+    folder = Path(os.path.abspath(folder))  # noqa: PTH100  links stay as the person wrote them
+    refs: dict[str, Oid] = {}
+    reports: list[history.Report] = []
+
+    def begin(gitdir: Path) -> None:
+        Repository.init(gitdir).close()
+        refs.update(fetch(gitdir))
+        reports.append(_judged(gitdir, refs, progress))
+        location.mark(gitdir, view=view)
+        _sync_folders(gitdir)
+
+    founding.place(folder, begin)
+    place = location.at(folder)
+    return Restored(place, refs, reports[0], _shown(place, timeout))
+
+
+def _judged(
+    gitdir: Path, refs: dict[str, Oid], progress: Callable[[int], None] | None
+) -> history.Report:
+    with Repository.open(gitdir, writing=True) as repo:
+        if refs_of(repo) != refs:
+            raise Corrupt("the refs that arrived are not those of the copy", hint="run it again")
+        return history.verify(repo, refs[MAIN], progress=progress)
+
+
+def _sync_folders(gitdir: Path) -> None:
+    """Let the names of what Git wrote survive a power cut; the files themselves it has synced."""
+    with reported("sync", str(gitdir)):
+        for path, _, _ in os.walk(gitdir, topdown=False):
+            fsync_folder(path)
+
+
+def _shown(place: location.Location, timeout: float) -> list[str]:
+    """Make the view; what goes wrong is a warning."""
+    if not place.view:
+        return []
+    try:
+        with (
+            Repository.open(place.gitdir, writing=True) as repo,
+            repository_lock(place.gitdir, timeout),
+        ):
+            head = repo.ref(MAIN)
+            return View(place.folder, place.gitdir).repair(repo, head) if head else []
+    except GfsError as error:
+        return [f"the plain files are not there yet: {error.message}"]

@@ -1,0 +1,163 @@
+"""C git, started for what it does best: bundles, transport and upkeep.
+
+Rules: one repository, named; no GIT_ variable of ours, no prompt, no hook, no gc of its own, and
+only protocols that run nothing of a stranger's; what a person names is checked before it becomes
+an argument (hazard F9), and stands behind `--`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from copy import copy
+from pathlib import Path
+from typing import NamedTuple
+
+from gitflowstate.errors import GfsError, Usage
+
+_SETTINGS = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "fetch.writeCommitGraph=false",
+    "push.gpgSign=false",
+    "submodule.recurse=false",
+)
+_PROTOCOLS = "file:git:http:https:ssh"
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]*@")
+
+
+class Ended(NamedTuple):
+    """What became of one command; a negative code where it was ended before its time."""
+
+    code: int
+    out: str
+    err: str
+
+
+def environment(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that Git gets: the caller's, but for what would steer it."""
+    kept = {name: value for name, value in given.items() if not name.startswith("GIT_")}
+    kept.pop("GFS_GIT_TOKEN", None)
+    return kept | {
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ASKPASS": "",  # set and empty: nothing else is looked for
+        "GIT_ALLOW_PROTOCOL": _PROTOCOLS,
+        "LC_ALL": "C.UTF-8",
+    }
+
+
+def is_url(text: str) -> bool:
+    """Tell whether Git takes a text for a URL, or for `host:path`, rather than for a path."""
+    return "://" in text or ":" in text.partition("/")[0]
+
+
+def check_place(text: str) -> None:
+    """Refuse a URL or path that Git could take for anything else. Raises Usage."""
+    odd = not text or text.startswith("-") or any(ord(letter) < 32 for letter in text)  # noqa: PLR2004  control characters
+    if odd or "::" in text.partition("/")[0]:
+        raise Usage(
+            f"{text[:60]!r} is neither a URL nor a path that is taken here",
+            hint="name a URL such as https://HOST/PATH, or a path; ./NAME if it begins oddly",
+        )
+
+
+def start(
+    gitdir: Path,
+    arguments: tuple[str, ...],
+    environment: Mapping[str, str],
+    *,
+    folder: Path | None = None,
+    timeout_s: float | None = None,
+    keep_open: tuple[int, ...] = (),
+) -> Ended:
+    """Run one command to its end; `keep_open` are descriptors that it shares with us.
+
+    Raises GfsError where Git is not installed.
+    """
+    settings = [part for setting in _SETTINGS for part in ("-c", setting)]
+    command = ["git", *settings, f"--git-dir={gitdir}", *arguments]
+    try:
+        process = subprocess.Popen(  # noqa: S603  Git itself
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            cwd=folder,
+            pass_fds=keep_open,
+            start_new_session=True,  # a terminal could be asked for a password
+        )
+    except FileNotFoundError:
+        raise GfsError(
+            "git is not installed: nothing was done",
+            hint="install git (2.36 or newer), then run the same command again",
+        ) from None
+    try:
+        out, err = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        _end(process)
+        return Ended(-1, "", f"no answer within {timeout_s:g} s")
+    except BaseException:
+        _end(process)
+        raise
+    return Ended(process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def plain(text: str) -> str:
+    """Return what Git said on one short line, without credentials."""
+    return _CREDENTIALS.sub("", " ".join(text.split()))[:200]
+
+
+def last_line(err: str) -> str:
+    """Return the last thing that Git said on its way out."""
+    return plain(next(iter(reversed(err.strip().splitlines())), "no reason given"))
+
+
+class Git:
+    """C git on one repository; the descriptors of `keep_open` are open in every command."""
+
+    def __init__(
+        self, gitdir: Path, given: Mapping[str, str], *, keep_open: tuple[int, ...] = ()
+    ) -> None:
+        self.gitdir = gitdir
+        self._environment = environment(given)
+        self._keep_open = keep_open
+
+    def at(self, gitdir: Path) -> Git:
+        """Return the same for another repository."""
+        other = copy(self)
+        other.gitdir = gitdir
+        return other
+
+    def run(self, *arguments: str) -> str:
+        """Run one command; return what it printed. Raises GfsError with what Git said last."""
+        ended = self.attempt(*arguments)
+        if ended.code:
+            verb = next(word for word in arguments if not word.startswith("-") and "=" not in word)
+            raise GfsError(
+                f"git {verb} did not succeed in {self.gitdir}: {last_line(ended.err)}",
+                hint="gfs doctor looks for what is wrong there",
+            )
+        return ended.out
+
+    def attempt(self, *arguments: str, timeout_s: float | None = None) -> Ended:
+        """Run one command, whatever becomes of it."""
+        return start(
+            self.gitdir,
+            arguments,
+            self._environment,
+            timeout_s=timeout_s,
+            keep_open=self._keep_open,
+        )

@@ -1,0 +1,109 @@
+"""`gfs backup` and `gfs restore`: a copy of the whole repository, and a repository from one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gitflowstate import bundles, cgit
+from gitflowstate.adapters.mirror import Mirror
+from gitflowstate.cli import config, output
+from gitflowstate.cli.session import Session, quoted
+from gitflowstate.cli.verb import reads
+from gitflowstate.definitions import MAIN
+from gitflowstate.errors import Rejected
+from gitflowstate.git import Oid, Repository
+
+
+@reads
+def backup(
+    session: Session,
+    file: Annotated[
+        str, typer.Argument(metavar="FILE|URL", help="A new file, or a repository by URL or path.")
+    ],
+) -> None:
+    """Copy main and every ref of gfs into a new bundle, or to a second repository; read it back.
+
+    Example: gfs backup ~/backups/flows.bundle
+    """
+    cgit.check_place(file)
+    place = session.location
+    if place.ref != MAIN:
+        raise Rejected(
+            f"{place.folder} is an ordinary clone, which has not all that its origin has",
+            hint="back up the flow repository itself: --repo DIR, or GFS_REPO",
+        )
+    with Repository.open(place.gitdir, trust=config.trust()) as repo:
+        if cgit.is_url(file) or Path(file).is_dir():
+            refs = _mirrored(repo, file)
+        else:
+            git = cgit.Git(repo.gitdir, config.environment())
+            refs = bundles.write(repo, git, Path(file))
+    text = f"{output.line(file)}: {_counted(refs)}, read back"
+    data = {"target": file, "head": refs[MAIN], "refs": refs}
+    output.success(data, text, as_json=session.json)
+
+
+def _mirrored(repo: Repository, target: str) -> dict[str, Oid]:
+    if not cgit.is_url(target) and repo.gitdir.resolve() in _gitdirs(Path(target)):
+        raise Rejected("that is the repository itself", hint="name another place")
+    return Mirror(target, config.environment()).push(repo)
+
+
+def _gitdirs(folder: Path) -> tuple[Path, Path]:
+    return folder.resolve(), (folder / ".git").resolve()
+
+
+def _counted(refs: dict[str, Oid]) -> str:
+    more = len(refs) - 1
+    return f"main at {refs[MAIN][:12]}" + (f" and {more} refs of gfs" if more else "")
+
+
+@reads
+def restore(
+    session: Session,
+    file: Annotated[str, typer.Argument(metavar="FILE|URL", help="What gfs backup wrote.")],
+    directory: Annotated[str, typer.Argument(metavar="DIR", help="A new or empty folder.")],
+    no_view: Annotated[bool, typer.Option("--no-view", help="No plain files beside it.")] = False,
+) -> None:
+    """Make a flow repository in a new or empty folder from a copy: the same head, the same refs.
+
+    Example: gfs restore ~/backups/flows.bundle ~/flows
+    """
+    cgit.check_place(file)
+    environ = config.environment()
+    git = cgit.Git(Path(file), environ)
+    local = not cgit.is_url(file)
+    fetch = bundles.fetched_from(Path(file), git) if local else Mirror(file, environ).fetch
+    done = bundles.restore(
+        Path(directory),
+        fetch,
+        view=not no_view,
+        timeout=config.lock_timeout(),
+        progress=_progress,
+    )
+    output.progress("")
+    problems = [f"commit {p['commit'][:12]}: {p['problem']}" for p in done.report.problems]
+    for warning in [*problems, *done.warnings]:
+        output.warn(warning)
+    folder = done.place.folder
+    data = {
+        "folder": str(folder),
+        "head": done.refs[MAIN],
+        "refs": done.refs,
+        "commits": done.report.commits,
+        "problems": done.report.problems,
+        "next": ["gfs", "list", "--repo", str(folder)],
+    }
+    text = (
+        f"{output.line(str(folder))}: {_counted(done.refs)}, {done.report.commits} commits replayed"
+        f"\nnext: export GFS_REPO={quoted(folder)}; gfs list"
+    )
+    output.success(data, text, as_json=session.json)
+
+
+def _progress(count: int) -> None:
+    if count % 100 == 0:
+        output.progress(f"{count:,} commits")

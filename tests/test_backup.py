@@ -1,0 +1,220 @@
+"""`gfs backup` and `gfs restore`: a copy is whole, is read back, and nothing is written over."""
+
+from __future__ import annotations
+
+import os
+
+import clirun
+import pytest
+from flowrepo import imported, put
+from gitrepo import child, code_of, fsck, git, overwrite
+
+from gitflowstate.syscalls import calls
+
+CURSOR = "refs/gfs/cursors/team"
+RESCUED = "refs/gfs/rescued/20260906T100000Z"
+
+
+@pytest.fixture
+def cli(tmp_path):
+    """Return the command line on a repository with a live and an archived flow, and two refs."""
+    found = clirun.made(tmp_path / "work")
+    found("create", "Compare", "--id", "live", "--next", "Read")
+    found("create", "Old", "--id", "old", "--next", "Read")
+    found("done", "old", "--result", "r")
+    imported(found.gitdir, text=b"cursor\n", ref=CURSOR, parents=())
+    found.git("update-ref", RESCUED, "main~1")
+    yield found
+    found.sound()
+
+
+def refs(gitdir) -> dict[str, str]:
+    told = git(gitdir, "for-each-ref", "--format=%(refname) %(objectname)")
+    return dict(line.split(" ") for line in told.splitlines())
+
+
+def same(cli, folder) -> None:
+    """Check that a folder holds the same repository, and that it goes on from there."""
+    copy = clirun.Cli(folder)
+    assert refs(copy.gitdir) == refs(cli.gitdir)
+    assert copy.git("symbolic-ref", "HEAD") == "refs/heads/main"
+    assert copy.flow("live")["goal"] == "Compare"
+    assert (copy.folder / "archive").is_dir()
+    fsck(copy.gitdir)
+    copy.sound(("live", 1))
+
+
+@pytest.mark.req("R-TF-11")
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_bundle_brings_back_the_same_head_and_the_same_refs(cli, tmp_path, packed):
+    if packed:
+        cli.git("gc", "--quiet")
+    before = cli.state()
+    told = cli.json("backup", tmp_path / "copy.bundle")
+    assert (told["head"], told["refs"]) == (cli.git("rev-parse", "main"), refs(cli.gitdir))
+    assert cli.state() == before
+    assert {path.name for path in tmp_path.iterdir()} == {"work", "copy.bundle"}
+    git(cli.gitdir, "bundle", "verify", "--quiet", tmp_path / "copy.bundle")
+    restored = cli.json("restore", tmp_path / "copy.bundle", tmp_path / "new" / "place")
+    assert (restored["head"], restored["commits"], restored["problems"]) == (
+        cli.git("rev-parse", "main"),
+        4,
+        [],
+    )
+    same(cli, tmp_path / "new" / "place")
+
+
+@pytest.mark.req("R-TF-11")
+@pytest.mark.parametrize("url", [False, True])
+def test_a_second_repository_is_brought_up_to_date_and_brings_it_back(cli, tmp_path, url):
+    place = tmp_path / "second.git"
+    git(tmp_path, "init", "--quiet", "--bare", "second.git")
+    target = f"file://{place}" if url else place
+    cli("backup", target)
+    cli("note", "live", "more")
+    cli("backup", target)
+    assert refs(place) == refs(cli.gitdir)
+    cli("restore", target, tmp_path / "new", "--no-view")
+    assert refs(tmp_path / "new/.git") == refs(cli.gitdir)
+    assert not (tmp_path / "new/flows").exists()
+
+
+def test_a_copy_with_another_history_is_left_alone(cli, tmp_path):
+    git(tmp_path, "init", "--quiet", "--bare", "second.git")
+    cli("backup", tmp_path / "second.git")
+    theirs = imported(tmp_path / "second.git", text=b"theirs\n")
+    cli("note", "live", "ours")
+    error = cli.refuses(4, "backup", tmp_path / "second.git")
+    assert error["details"]["refs"] == ["refs/heads/main"]
+    assert refs(tmp_path / "second.git")["refs/heads/main"] == theirs
+
+
+def test_what_is_there_is_never_written_over(cli, tmp_path):
+    cli("backup", tmp_path / "copy.bundle")
+    kept = (tmp_path / "copy.bundle").read_bytes()
+    assert "there already" in cli.refuses(3, "backup", tmp_path / "copy.bundle")["message"]
+    assert (tmp_path / "copy.bundle").read_bytes() == kept
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine")
+    for folder in (tmp_path / "full", cli.folder):
+        assert "not empty" in cli.refuses(3, "restore", tmp_path / "copy.bundle", folder)["message"]
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["mine.txt"]
+
+
+def test_a_damaged_bundle_leaves_nothing_behind(cli, tmp_path):
+    cli("backup", tmp_path / "copy.bundle")
+    data = bytearray((tmp_path / "copy.bundle").read_bytes())
+    data[-40] ^= 1
+    (tmp_path / "torn.bundle").write_bytes(data)
+    cli.refuses(6, "restore", tmp_path / "torn.bundle", tmp_path / "new")
+    assert list((tmp_path / "new").iterdir()) == []
+    (tmp_path / "words").write_text("no bundle")
+    cli.refuses(5, "restore", tmp_path / "words", tmp_path / "new")
+    cli.refuses(5, "restore", tmp_path / "nothing", tmp_path / "new")
+
+
+def test_a_bundle_of_other_refs_is_no_copy(cli, tmp_path):
+    cli.git("bundle", "create", "--quiet", tmp_path / "part.bundle", CURSOR)
+    assert (
+        "no main"
+        in cli.refuses(5, "restore", tmp_path / "part.bundle", tmp_path / "new")["message"]
+    )
+
+
+def test_what_cannot_be_read_is_not_called_a_backup(cli, tmp_path):
+    blob = cli.git(
+        "rev-parse", "main~2:" + cli.git("ls-tree", "-r", "--name-only", "main~2", "flows")
+    )
+    path = cli.gitdir / "objects" / blob[:2] / blob[2:]
+    kept = path.read_bytes()
+    overwrite(path, b"")
+    cli.refuses(1, "backup", tmp_path / "copy.bundle")
+    assert {found.name for found in tmp_path.iterdir()} == {"work"}
+    overwrite(path, kept)
+
+
+def test_a_commit_that_does_not_replay_is_told_and_no_reason_to_refuse(cli, tmp_path):
+    text = cli.message("main").encode()
+    imported(cli.gitdir, put("flows/00/x.json", {"a": "b"}), text=text + b"\n")
+    cli("backup", tmp_path / "copy.bundle")
+    done = cli.run("restore", tmp_path / "copy.bundle", tmp_path / "new")
+    assert done.code == 0
+    assert f"commit {cli.git('rev-parse', 'main')[:12]}" in done.err
+    cli.git("update-ref", "refs/heads/main", "main~1")
+
+
+@pytest.mark.req("F9")
+@pytest.mark.parametrize("place", ["ext::sh -c 'touch ran'", "--upload-pack=touch ran", "fd::3"])
+def test_no_argument_runs_anything(cli, tmp_path, place):
+    for words in (("backup", "--", place), ("restore", "--", place, "new")):
+        done = cli.run(*words, cwd=tmp_path)
+        assert done.code == 2, done
+    assert {path.name for path in tmp_path.iterdir()} == {"work"}
+
+
+@pytest.mark.req("G4", "G5", "L7", "L9")
+def test_nothing_of_the_repository_is_run_and_no_variable_of_git_counts(cli, tmp_path):
+    canary = tmp_path / "ran"
+    for name in ("pre-push", "reference-transaction", "post-checkout"):
+        hook = cli.gitdir / "hooks" / name
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(f"#!/bin/sh\ntouch {canary}\nexit 1\n")
+        hook.chmod(0o755)
+    cli.git("config", "core.fsmonitor", f"touch {canary}")
+    git(tmp_path, "init", "--quiet", "--bare", "second.git")
+    other = clirun.made(tmp_path / "other")
+    kept = other.state()
+    env = {"GIT_DIR": str(other.gitdir), "GIT_OBJECT_DIRECTORY": str(other.gitdir / "objects")}
+    cli("backup", tmp_path / "copy.bundle", env=env)
+    cli("backup", tmp_path / "second.git", env=env)
+    cli("restore", tmp_path / "copy.bundle", tmp_path / "new", env=env)
+    assert refs(tmp_path / "new/.git") == refs(cli.gitdir)
+    assert other.state() == kept
+    assert not canary.exists()
+
+
+def test_without_git_nothing_is_done(cli, tmp_path):
+    for words in (("backup", tmp_path / "b"), ("restore", tmp_path / "b", tmp_path / "new")):
+        error = cli.refuses(1, *words, env={"PATH": str(tmp_path)})
+        assert error["message"] == "git is not installed: nothing was done"
+    assert {path.name for path in tmp_path.iterdir()} <= {"work", "new"}
+
+
+def test_a_clone_is_no_source_of_a_backup(cli, tmp_path):
+    git(tmp_path, "clone", "-q", cli.gitdir, tmp_path / "clone")
+    error = cli.run("backup", tmp_path / "b", "--repo", tmp_path / "clone")
+    assert (error.code, (tmp_path / "b").exists()) == (3, False)
+    git(tmp_path, "clone", "-q", "--mirror", f"file://{cli.gitdir}", tmp_path / "bare.git")
+    assert cli.run("backup", tmp_path / "b", "--repo", tmp_path / "bare.git").code == 0
+    git(tmp_path, "clone", "-q", "--bare", "--depth=1", f"file://{cli.gitdir}", "cut.git")
+    assert cli.run("backup", tmp_path / "c", "--repo", tmp_path / "cut.git").code == 3
+
+
+def test_a_backup_beside_writers_holds_what_was_acknowledged_before(cli, tmp_path):
+    pid = child(lambda: [clirun.here("note", "live", str(n), env={"GFS_REPO": str(cli.folder)})
+                         for n in range(30)])  # fmt: skip
+    for number in range(3):
+        before = cli.git("rev-parse", "main")
+        told = cli.json("backup", tmp_path / f"{number}.bundle")
+        git(cli.gitdir, "merge-base", "--is-ancestor", before, told["head"])
+        git(cli.gitdir, "merge-base", "--is-ancestor", told["head"], "main")
+    assert code_of(pid) == 0
+
+
+@pytest.mark.req("A1")
+def test_killed_before_it_is_in_place_a_restore_leaves_no_repository(cli, tmp_path):
+    cli("backup", tmp_path / "copy.bundle")
+
+    def work():
+        def die(*_):
+            os.kill(os.getpid(), 9)
+
+        calls.rename = die
+        clirun.here("restore", tmp_path / "copy.bundle", tmp_path / "new")
+
+    assert code_of(child(work)) == -9
+    assert not (tmp_path / "new/.git").exists()
+    # What is left aside is in nobody's way.
+    cli("restore", tmp_path / "copy.bundle", tmp_path / "new")
+    assert [path.name for path in (tmp_path / "new").glob(".gfs-*")] == []
+    same(cli, tmp_path / "new")
