@@ -42,6 +42,8 @@ _REASONS = {
     410: "the issue is gone, or issues are turned off there",
     422: "the message is not acceptable",
 }
+# What GitHub's own words for 403 hold, where it is not about the token.
+_CLOSED = {"locked": "the issue is locked", "archived": "the repository is archived"}
 # The request never left: there was no connection, or none was even tried.
 _UNSENT = (
     httpx2.ConnectError,
@@ -207,10 +209,10 @@ def refuse(answer: Answer, clock: Clock, variable: str) -> NoReturn:
 def reason_of(answer: Answer) -> str:
     """Return why a request was refused, in words of ours, with GitHub's own number for it."""
     said = answer.mapping.get("message")
-    locked = isinstance(said, str) and "locked" in said.lower()
     reason = _REASONS.get(answer.status, "it is not acceptable")
-    if answer.status == FORBIDDEN and locked:
-        reason = "the issue is locked"
+    if answer.status == FORBIDDEN and isinstance(said, str):
+        named = (why for word, why in _CLOSED.items() if word in said.lower())
+        reason = next(named, reason)
     number = answer.headers.get("x-github-request-id") or ""
     request = f", request {number}" if re.fullmatch(r"[0-9A-Za-z:-]{1,80}", number) else ""
     return f"{reason} (GitHub answered {answer.status}{request})"

@@ -11,6 +11,7 @@ from contextlib import closing
 
 import pytest
 from fakes.github import BOT, GitHub, said
+from fakes.loopback import REMOTE_WORDS
 from fakes.worlds import TOKEN, GitHubWorld
 from gitrepo import git
 
@@ -105,6 +106,23 @@ def test_a_check_on_the_command_line_tries_the_cursor_too(tmp_path, closed):
         assert server.violations == []
     finally:
         server.stop()
+
+
+@pytest.mark.req("L15")
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("Unable to create comment because issue is locked.", "the issue is locked"),
+        ("Repository was archived so is read-only.", "the repository is archived"),
+        ("Resource not accessible by integration", "needs Issues, read and write"),
+    ],
+)
+def test_a_refusal_says_what_has_to_be_mended_in_words_of_ours(world, words, reason):
+    world.server.script.append(said(403, words, X_GitHub_Request_Id="bad\tid"))
+    with pytest.raises(Refused, match=reason) as refused:
+        world.channel().post(notice())
+    assert REMOTE_WORDS not in str(refused.value)
+    assert "request" not in refused.value.reason
 
 
 # ── what the library must not do ────────────────────────────────────────────────────────────────
