@@ -114,15 +114,20 @@ def list_(
     ]
     asked = {"status": status, "owner": owner, "state": state, "label": label}
     flags = {"stale": stale, "all": every}
-    rest = Rest(chosen[page * limit :], _next_page(asked, flags, limit, page))
+    nothing = f"none to show, of {len(found)}" if found else "no flows; gfs create begins one"
+    rest = Rest(chosen[page * limit :], _next_page(asked, flags, limit, page), nothing)
     _answer(session, chosen[(page - 1) * limit : page * limit], broken, rest)
 
 
 class Rest(NamedTuple):
-    """What is not on this page, and the arguments that show the next one."""
+    """What is not on this page, the arguments that show the next one, the words for an empty one.
+
+    An empty page of a full repository must not be taken for the beginning of a new one.
+    """
 
     flows: list[Flow]
     arguments: list[str]
+    nothing: str
 
 
 def _next_page(
@@ -155,7 +160,7 @@ def _answer(session: Session, shown: list[Flow], broken: list[Broken], rest: Res
     )
     for item in broken:
         output.warn(f"{item.path}: {item.error.message}")
-    output.success(None, text or "no flows; gfs create begins one", as_json=False)
+    output.success(None, text or rest.nothing, as_json=False)
 
 
 def _sorted(session: Session, *, archived: bool) -> tuple[list[Flow], list[Broken]]:
