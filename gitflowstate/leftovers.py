@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import stat
 import time
 from contextlib import suppress
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 PRIVATE = "gfs-ref-"
 FOREIGN_AGE_S = 600
 _PRIVATE_AGE_S = 60  # between creating a private file and locking it
+_OBJECT = re.compile(r"tmp_obj_[0-9a-f]{16}")  # ours; those of Git are shorter
 
 
 def age_s(info: os.stat_result) -> float:
@@ -178,3 +180,28 @@ def sweep(gitdir: str) -> None:
             if descriptor is not None:
                 remove_quietly(path)
                 calls.close(descriptor)
+
+
+def sweep_objects(folder: str) -> int:
+    """Remove the unfinished objects that dead writers of ours left; return how many.
+
+    The caller holds the repository lock, so that no writer of ours is at work here.
+    """
+    removed = 0
+    for name in calls.listdir(folder):
+        if len(name) == 2:  # noqa: PLR2004  a folder of loose objects
+            found = (f"{folder}/{name}/{each}" for each in calls.listdir(f"{folder}/{name}"))
+            removed += sum(_swept(path) for path in found if _OBJECT.fullmatch(path[-24:]))
+    return removed
+
+
+def _swept(path: str) -> bool:
+    info = lstat_or_none(path)
+    if info is None or not stat.S_ISREG(info.st_mode) or age_s(info) < _PRIVATE_AGE_S:
+        return False
+    descriptor = _sole_holder(path, info)
+    if descriptor is None:
+        return False
+    remove_quietly(path)
+    calls.close(descriptor)
+    return True

@@ -36,13 +36,15 @@ class RepositoryLock:
     """Hold the repository: `with lock:`, re-entrant on the same object and thread.
 
     Threads of one process wait for each other. After a fork the child's copy is unlocked.
-    `warnings` collects what was moved aside.
+    `warnings` collects what was moved aside; `descriptor` is the open lock file while it is held:
+    a program that inherits it keeps the repository locked for as long as it runs.
     """
 
     def __init__(self, gitdir: Path, timeout: float = 10.0) -> None:
         self.gitdir = gitdir
         self.timeout = timeout
         self.warnings: list[str] = []
+        self.descriptor = -1
         self._path = f"{gitdir}/gfs.lock"
         self._reset()
 
@@ -112,7 +114,16 @@ class RepositoryLock:
         from filelock import UnixFileLock  # noqa: PLC0415  start-up: only writers lock
 
         # Never the soft kind: a marker file outlives its dead writer.
-        return UnixFileLock(self._path, mode=mode, poll_interval=_POLL_S, fallback_to_soft=False)
+        return UnixFileLock(
+            self._path,
+            mode=mode,
+            poll_interval=_POLL_S,
+            fallback_to_soft=False,
+            on_acquired=self._remember,
+        )
+
+    def _remember(self, descriptor: int) -> None:
+        self.descriptor = descriptor
 
     def _check(self) -> int:
         """Refuse a lock file that is none; return the mode for a new one."""

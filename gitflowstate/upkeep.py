@@ -1,0 +1,125 @@
+"""Upkeep of a repository by C git: packing, the index of changed paths, and old leftovers.
+
+Rules: everything is done under the repository lock and git's own `gc.pid`, which Git's commands
+inherit, so that they outlive us without a writer beside them; what is packed is on the disk before
+its loose copy goes; of what no ref names, only what is older than two weeks goes (hazards F6, F7,
+F8, A14). Never dulwich's gc, and never `git gc`, which would wait for the `gc.pid` that we hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from gitflowstate import leftovers
+from gitflowstate.cgit import Git, last_line
+from gitflowstate.errors import Corrupt, GfsError
+from gitflowstate.git import Repository
+from gitflowstate.locks import repository_lock
+from gitflowstate.syscalls import calls, fsync_folder, reported
+
+EXPIRE = "2.weeks.ago"
+MANY_LOOSE = 6700  # as for Git's own `gc.auto`
+MANY_PACKS = 50  # as for `gc.autoPackLimit`
+_SETTINGS = (
+    *("-c", "repack.writeBitmaps=false"),  # dulwich cannot push beside a pack with one
+    *("-c", "core.fsync=all"),
+)
+
+
+class Sizes(NamedTuple):
+    """How a repository is stored: loose objects, packs, and the bytes of both."""
+
+    loose: int
+    packs: int
+    bytes: int
+
+
+class Upkeep(NamedTuple):
+    """What one run did."""
+
+    before: Sizes
+    after: Sizes
+    swept: int
+    warnings: list[str]
+
+
+def sizes(repo: Repository) -> Sizes:
+    """Return how a repository is stored."""
+    loose = packs = total = 0
+    objects = f"{repo.gitdir}/objects"
+    with reported("list", objects):
+        for folder in calls.listdir(objects):
+            if len(folder) != 2 and folder != "pack":  # noqa: PLR2004  loose objects
+                continue
+            for name in calls.listdir(f"{objects}/{folder}"):
+                loose += folder != "pack" and len(name) == 38  # noqa: PLR2004  the rest of an id
+                packs += name.endswith(".pack")
+                total += _size(f"{objects}/{folder}/{name}")
+    return Sizes(loose, packs, total)
+
+
+def _size(path: str) -> int:
+    try:
+        return calls.lstat(path).st_size
+    except FileNotFoundError:
+        return 0
+
+
+def run(repo: Repository, environment: Mapping[str, str], timeout: float) -> Upkeep:
+    """Pack what is loose and index it; drop what is unreachable and old.
+
+    Raises GfsError where Git is not installed, Corrupt where it finds an object missing, and then
+    nothing that a ref names was touched.
+    """
+    _check_readable(Git(repo.gitdir, environment))
+    with repository_lock(repo.gitdir, timeout) as lock:
+        git = Git(repo.gitdir, environment, keep_open=(lock.descriptor,))
+        before = sizes(repo)
+        swept = leftovers.sweep_objects(f"{repo.gitdir}/objects")
+        leftovers.sweep(str(repo.gitdir))
+        _pack(git, repo.gitdir, before)
+        warnings = _index(git, repo.gitdir)
+        _run(git, "prune", f"--expire={EXPIRE}", "--no-progress")
+        repo.close()
+        return Upkeep(before, sizes(repo), swept, [*lock.warnings, *warnings])
+
+
+def _check_readable(git: Git) -> None:
+    """Refuse a repository whose configuration Git cannot read, before anything is locked."""
+    ended = git.attempt("rev-parse", "--is-bare-repository", timeout_s=20)
+    if ended.code:
+        raise GfsError(
+            f"git cannot read {git.gitdir}: {last_line(ended.err)}", hint="look at its config file"
+        )
+
+
+def _pack(git: Git, gitdir: Path, before: Sizes) -> None:
+    everything = before.packs >= MANY_PACKS
+    kind = ("-A", f"--unpack-unreachable={EXPIRE}", "-d") if everything else ()
+    _run(git, "repack", "-l", "-q", "-n", *kind)
+    folder = f"{gitdir}/objects/pack"
+    with reported("sync", folder):
+        fsync_folder(folder)
+    _run(git, "prune-packed", "--quiet")
+
+
+def _index(git: Git, gitdir: Path) -> list[str]:
+    """Write the commit-graph, for `git log -- PATH`; a lock file in the way only delays it."""
+    warnings: list[str] = []
+    path = f"{gitdir}/objects/info/commit-graph.lock"
+    if leftovers.clear(str(gitdir), path, warnings):
+        _run(git, "commit-graph", "write", "--reachable", "--changed-paths", "--no-progress")
+    else:
+        warnings.append(f"the index of changed paths was not renewed: {path} is in the way")
+    return warnings
+
+
+def _run(git: Git, *arguments: str) -> None:
+    ended = git.attempt(*_SETTINGS, *arguments)
+    if ended.code:
+        raise Corrupt(
+            f"git {arguments[0]} stopped: {last_line(ended.err)}",
+            hint="gfs doctor names what is wrong; the refs are as they were",
+        )

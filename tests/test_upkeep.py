@@ -1,0 +1,191 @@
+"""`gfs gc`: packed and indexed by C git, nothing lost, whatever is killed on the way."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+
+import clirun
+import pytest
+from gitrepo import child, code_of, fsck, git
+
+OLD = 1_700_000_000
+
+
+@pytest.fixture
+def cli(tmp_path):
+    """Return the command line on a repository with a few flows and a cursor of its own."""
+    found = clirun.made(tmp_path / "work")
+    for number in range(4):
+        found("create", f"Goal {number}", "--id", f"f-{number}", "--next", "Read")
+    found("done", "f-3", "--result", "r")
+    found.git("update-ref", "refs/gfs/cursors/team", "main~2")
+    yield found
+    found.sound()
+
+
+def refs(cli) -> str:
+    return cli.git("for-each-ref")
+
+
+def loose(cli) -> int:
+    return len([*cli.gitdir.glob("objects/??/*")])
+
+
+def in_front(tmp_path, script: str) -> dict[str, str]:
+    """Return an environment in which `git` is a script; `$REAL` is the real one."""
+    folder = tmp_path / "bin"
+    folder.mkdir(exist_ok=True)
+    real = shutil.which("git")
+    (folder / "git").write_text(f"#!/bin/sh\nREAL={real}\n{script}\n")
+    (folder / "git").chmod(0o755)
+    return {"PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+def test_everything_is_packed_indexed_and_as_it_was(cli):
+    before, told = refs(cli), cli("show", "f-3", "--json")
+    done = cli.json("gc")
+    assert done["before"]["loose"] > 0
+    assert (done["after"]["loose"], done["after"]["packs"], loose(cli)) == (0, 1, 0)
+    assert refs(cli) == before
+    assert cli("show", "f-3", "--json") == told
+    assert cli.run("verify").code == 0
+    git(cli.gitdir, "commit-graph", "verify")
+    assert b"BIDX" in (cli.gitdir / "objects/info/commit-graph").read_bytes()
+    assert [*cli.gitdir.glob("objects/pack/*.bitmap")] == []
+    assert cli.json("gc")["before"] == done["after"]
+    fsck(cli.gitdir)
+
+
+def test_many_packs_become_one(cli):
+    for number in range(50):
+        cli.git("hash-object", "-w", "--stdin", data=b"%d" % number)
+        oid = cli.git("hash-object", "--stdin", data=b"%d" % number)
+        cli.git("pack-objects", "-q", "objects/pack/pack", data=oid.encode())
+    assert cli.json("gc")["after"]["packs"] == 1
+
+
+@pytest.mark.req("F8")
+def test_of_what_no_ref_names_only_what_is_old_goes(cli):
+    old, new = (cli.git("hash-object", "-w", "--stdin", data=text) for text in (b"old", b"new"))
+    os.utime(cli.gitdir / "objects" / old[:2] / old[2:], (OLD, OLD))
+    cli("gc")
+    kept = cli.git("cat-file", "--batch-check", data=f"{old}\n{new}".encode())
+    assert kept == f"{old} missing\n{new} blob 3"
+
+
+def test_what_dead_writers_left_goes_and_what_is_in_use_stays(cli):
+    folder = cli.gitdir / "objects" / "aa"
+    folder.mkdir(exist_ok=True)
+    dead, fresh, held = (folder / f"tmp_obj_{digit * 16}" for digit in "123")
+    for path in (dead, fresh, held):
+        path.write_bytes(b"half")
+    for path in (dead, held):
+        os.utime(path, (time.time() - 900,) * 2)
+    (cli.gitdir / "gfs-ref-0000").write_text("x")
+    os.utime(cli.gitdir / "gfs-ref-0000", (OLD, OLD))
+    with held.open("rb"):
+        assert cli.json("gc")["swept"] == 1
+        assert {path for path in (dead, fresh, held) if path.exists()} == {fresh, held}
+    assert not (cli.gitdir / "gfs-ref-0000").exists()
+
+
+@pytest.mark.req("F8")
+def test_while_another_gc_runs_it_waits_its_turn(cli):
+    (cli.gitdir / "gc.pid").write_text(f"{os.getpid()} {os.uname().nodename}\n")
+    env = {"GFS_LOCK_TIMEOUT": "0.1"}
+    assert "a git gc runs here" in cli.refuses(75, "gc", env=env)["message"]
+    (cli.gitdir / "gc.pid").unlink()
+
+
+def test_without_git_nothing_is_done(cli, tmp_path):
+    error = cli.refuses(1, "gc", env={"PATH": str(tmp_path)})
+    assert error["message"] == "git is not installed: nothing was done"
+
+
+def test_a_clone_is_left_to_its_owner(cli, tmp_path):
+    git(tmp_path, "clone", "-q", cli.gitdir, "clone")
+    assert cli.run("gc", "--repo", tmp_path / "clone").code == 77
+
+
+def test_where_an_object_is_missing_it_stops_and_removes_nothing(cli):
+    blob = cli.git("rev-parse", "main~3^{tree}")
+    path = cli.gitdir / "objects" / blob[:2] / blob[2:]
+    kept, before = path.read_bytes(), refs(cli)
+    path.unlink()
+    found = set(cli.gitdir.glob("objects/??/*"))
+    assert cli.refuses(6, "gc")["message"].startswith("git repack stopped: ")
+    assert found <= set(cli.gitdir.glob("objects/??/*"))
+    assert refs(cli) == before
+    path.write_bytes(kept)
+
+
+@pytest.mark.req("C5", "F8")
+def test_beside_writers_nothing_is_lost(cli):
+    def work():
+        for number in range(25):
+            assert (
+                clirun.here("note", "f-0", str(number), env={"GFS_REPO": str(cli.folder)}).code == 0
+            )
+
+    pid = child(work)
+    for _ in range(4):
+        cli("gc")
+    assert code_of(pid) == 0
+    assert [note["text"] for note in cli.flow("f-0")["notes"]] == [str(n) for n in range(25)]
+
+
+# ── A14: killed at any moment ───────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.req("A14", "F6", "F7")
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+@pytest.mark.parametrize("verb", ["repack", "prune-packed", "commit-graph", "prune"])
+def test_a14_git_killed_at_any_call_loses_nothing(cli, tmp_path, verb):
+    before = refs(cli)
+    killed = 0
+    for call in ("unlink", "rename", "link", "fsync", "openat"):
+        for when in (1, 2, 5, 20):
+            cli("note", "f-1", f"{call} {when}")  # something to pack
+            old = cli.git("hash-object", "-w", "--stdin", data=f"{call}{when}".encode())
+            os.utime(cli.gitdir / "objects" / old[:2] / old[2:], (OLD, OLD))
+            before = refs(cli)
+            inject = f"-e trace={call} -e inject={call}:signal=KILL:when={when}"
+            script = (
+                f'case " $* " in *" {verb} "*) exec strace -f -o /dev/null {inject} "$REAL" "$@";; '
+                'esac\nexec "$REAL" "$@"'
+            )
+            done = cli.run("gc", env=in_front(tmp_path, script))
+            killed += done.code != 0
+            assert refs(cli) == before
+            fsck(cli.gitdir)
+    assert killed > 0
+    for left in cli.gitdir.glob("objects/info/*.lock"):
+        assert verb == "commit-graph"
+        assert "in the way" in cli.run("gc").err
+        os.utime(left, (OLD, OLD))
+        assert "had it open; it is now" in cli.run("gc").err
+    cli("gc")
+
+
+@pytest.mark.req("A14", "F8")
+def test_a14_killed_itself_git_goes_on_and_keeps_writers_out_until_it_ends(cli, tmp_path):
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    script = (
+        'case " $* " in *" prune-packed "*) kill -9 $PPID; read go < '
+        f'{gate};; esac\nexec "$REAL" "$@"'
+    )
+    env = os.environ | {"GFS_REPO": str(cli.folder)} | in_front(tmp_path, script)
+    before = refs(cli)
+    gfs = subprocess.Popen([clirun.SCRIPT, "gc"], env=env, stdout=subprocess.DEVNULL)
+    assert gfs.wait(60) == -9
+    refused = cli.run("note", "f-0", "x", env={"GFS_LOCK_TIMEOUT": "0.1"})
+    assert (refused.code, "locked by pid" in refused.err) == (75, True)
+    gate.write_text("go\n")
+    cli("note", "f-0", "x")
+    assert refs(cli) != before
+    fsck(cli.gitdir)
+    cli("gc")
