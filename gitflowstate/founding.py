@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from gitflowstate import location
+from gitflowstate import location, wholeness
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import GfsError, Rejected, Unavailable, Uncertain
 from gitflowstate.git import Repository
@@ -54,8 +54,8 @@ def init(folder: Path, *, view: bool = True) -> Founded:
     """Make a flow repository in a folder, or find the one that it holds.
 
     A `.gfs` inside another repository's work tree is also entered in that repository's
-    `info/exclude`. Rejected if the folder holds a repository that gfs did not make; Unavailable
-    if another process goes on making one there.
+    `info/exclude`. Rejected if the folder holds a repository that gfs did not make, Corrupt if it
+    holds a damaged one, Unavailable if another process goes on making one there.
     """
     folder = Path(os.path.abspath(folder))  # noqa: PTH100  links stay as the person wrote them
     found = _present(folder)
@@ -122,6 +122,7 @@ def _present(folder: Path) -> Location | None:
     """Return the flow repository in a folder, None if there is room for one."""
     found = location.made_by_gfs(folder / ".git")
     if found is not None:
+        wholeness.check_sound(str(found.gitdir), MAIN)
         return found
     if is_there(folder / ".git"):
         own = f"a folder of its own: gfs init {folder / POINTER}"

@@ -10,7 +10,7 @@ import stat
 from contextlib import suppress
 from typing import NamedTuple
 
-from gitflowstate.errors import Corrupt, Denied, NotFound, Rejected
+from gitflowstate.errors import Corrupt, Denied, Rejected
 from gitflowstate.gitconfig import Config, Modes, is_true, read_config
 from gitflowstate.syscalls import (
     CREATE_FLAGS,
@@ -23,6 +23,7 @@ from gitflowstate.syscalls import (
     reported,
     write_all,
 )
+from gitflowstate.wholeness import check_whole, exists, is_repository, no_repository
 
 BRANCH = "refs/heads/main"
 _SMALL = 1 << 16
@@ -63,8 +64,7 @@ def locate(path: str, trust: frozenset[str], *, writing: bool) -> Layout:
     _check_owner(gitdir, given, trust)
     common = _common(gitdir)
     _check_owner(common, given, trust)
-    if not _is_repository(common):
-        raise _no_repository(given)
+    check_whole(common, given)
     config = read_config(f"{common}/config")
     if is_true(config, "extensions.worktreeconfig"):
         config |= read_config(f"{common}/config.worktree")
@@ -75,36 +75,14 @@ def locate(path: str, trust: frozenset[str], *, writing: bool) -> Layout:
     return Layout(common, config, modes, _shallow(common))
 
 
-def _no_repository(path: str) -> NotFound:
-    return NotFound(
-        f"{path} is not a repository",
-        hint="Name one with --repo, or make one with gfs init.",
-        path=path,
-    )
-
-
-def _is_repository(path: str) -> bool:
-    """Return whether Git would take a folder for a repository."""
-    # HEAD first: no permission to look is an error, not "no repository".
-    return _exists(f"{path}/HEAD") and all(
-        os.path.isdir(f"{path}/{name}")  # noqa: PTH112  plain text paths
-        for name in ("objects", "refs")
-    )
-
-
-def _exists(path: str) -> bool:
-    with reported("look at", path):
-        return lstat_or_none(path) is not None
-
-
 def _follow(path: str, trust: frozenset[str]) -> str:
     """Return the git folder that a path means."""
-    if _exists(f"{path}/.git") and not _is_repository(path):
+    if exists(f"{path}/.git") and not is_repository(path):
         path = f"{path}/.git"
     with reported("look at", path):
         info = lstat_or_none(path)
     if info is None:
-        raise _no_repository(path)
+        raise no_repository(path)
     if not stat.S_ISREG(info.st_mode):
         return path
     _check_owner(path, path, trust)
@@ -122,7 +100,7 @@ def _gitfile_target(path: str) -> str:
     raw = read_regular(path, _SMALL) or b""
     text = os.fsdecode(raw).rstrip("\r\n")
     if not text.startswith("gitdir: "):
-        raise _no_repository(path)
+        raise no_repository(path)
     return os.path.normpath(os.path.join(os.path.dirname(path), text.removeprefix("gitdir: ")))  # noqa: PTH118,PTH120  plain text paths
 
 
@@ -173,7 +151,7 @@ def _check_features(common: str, config: Config) -> None:
         and (read_regular(f"{common}/objects/info/alternates", _SMALL) or b"").strip()
     ):
         reason = "it borrows objects from another repository (objects/info/alternates)"
-    if reason is None and _exists(f"{common}/reftable"):
+    if reason is None and exists(f"{common}/reftable"):
         reason = "it keeps its refs in a reftable"
     if reason is not None:
         raise Rejected(
@@ -206,7 +184,7 @@ def _unsupported(config: Config) -> str | None:
 def _check_not_checked_out(common: str, config: Config) -> None:
     """Refuse to move a branch under a checkout: its next commit would undo ours (hazard F9)."""
     heads = [common] if not is_bare(common, config) else []
-    with suppress(FileNotFoundError), reported("list", f"{common}/worktrees"):
+    with reported("list", f"{common}/worktrees"):
         heads += [f"{common}/worktrees/{name}" for name in _names(f"{common}/worktrees")]
     for place in heads:
         head = read_head(place)

@@ -11,7 +11,7 @@ from desk import FIRST
 from gitrepo import fsck, git
 
 from gitflowstate import founding, history, location
-from gitflowstate.errors import NotFound, Rejected
+from gitflowstate.errors import Corrupt, NotFound, Rejected
 from gitflowstate.git import Repository
 
 MAIN = "refs/heads/main"
@@ -170,6 +170,23 @@ def test_a_newer_folder_is_not_taken_for_an_old_one(tmp_path):
     with pytest.raises(Rejected, match="format 2") as caught:
         founding.init(tmp_path)
     assert "upgrade" in caught.value.hint
+
+
+@pytest.mark.req("L22")
+@pytest.mark.parametrize("gone", [["HEAD"], ["objects"], ["HEAD", "refs"], ["refs/heads/main"]])
+def test_l22_a_damaged_repository_is_said_to_be_one_and_left_alone(tmp_path, gone):
+    founding.init(tmp_path / "desk")
+    for name in gone:
+        (tmp_path / "desk/.git" / name).rename(tmp_path / name.replace("/", "-"))
+    before = photograph(tmp_path)
+    with pytest.raises(Corrupt, match=" and ".join(gone)) as caught:
+        founding.init(tmp_path / "desk")
+    assert "gfs init" not in caught.value.hint
+    assert photograph(tmp_path) == before
+    if gone != ["refs/heads/main"]:
+        with pytest.raises(Corrupt, match=" and ".join(gone)) as caught:
+            Repository.open(tmp_path / "desk")
+        assert "gfs init" not in caught.value.hint
 
 
 # ── without DIR ─────────────────────────────────────────────────────────────────────────────────
