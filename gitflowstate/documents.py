@@ -54,6 +54,12 @@ class Broken(NamedTuple):
     path: str
     error: GfsError
 
+    @property
+    def said(self) -> str:
+        """What is wrong with it; the path stands before what does not name it already."""
+        message = self.error.message
+        return message if self.path in message else f"{self.path}: {message}"
+
 
 def blob_at(repo: Repository, tree: str, path: str) -> bytes | None:
     """Return the stored bytes at a path, or None. Raises Corrupt for an unreadable object."""

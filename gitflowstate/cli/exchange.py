@@ -125,7 +125,7 @@ def export(
         flows = [item for item in items if isinstance(item, Flow)]
         for item in items:
             if isinstance(item, Broken):
-                output.warn(f"left out: {item.path}: {item.error.message}")
+                output.warn(f"left out: {item.said}")
     else:
         flows = [store.flow(session.flow_id(text)) for text in ids or ()]
     documents = [codec.to_json(flow) for flow in flows]

@@ -159,7 +159,7 @@ def _answer(session: Session, shown: list[Flow], broken: list[Broken], rest: Res
         paint=output.painted,
     )
     for item in broken:
-        output.warn(f"{item.path}: {item.error.message}")
+        output.warn(item.said)
     output.success(None, text or rest.nothing, as_json=False)
 
 
@@ -224,7 +224,7 @@ def brief(
     else:
         flows, broken = _sorted(session, archived=False)
     for item in broken:
-        output.warn(f"{item.path}: {item.error.message}")
+        output.warn(item.said)
     if since is not None:
         changes = {flows[0].id: past.entries_since(session, flows[0].id, since)}
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -12,8 +13,11 @@ from gitflowstate.cli import config, output
 from gitflowstate.cli.resources import resource
 from gitflowstate.cli.session import Session, quoted
 from gitflowstate.cli.verb import reads
+from gitflowstate.documents import Broken
 from gitflowstate.errors import Corrupt, NotFound
 from gitflowstate.location import Location
+from gitflowstate.model import GOVERNED
+from gitflowstate.store import Store
 
 
 @reads
@@ -104,6 +108,8 @@ def verify(
 ) -> None:
     """Replay history: every document must be what its operations give.
 
+    Flows that edits by hand left unusable are named, too.
+
     Example: gfs verify
     """
     store = session.store()
@@ -116,20 +122,35 @@ def verify(
         "problems": report.problems,
         "shallow": report.shallow,
     }
-    if report.problems or (strict and report.unmanaged):
-        first = report.problems[0] if report.problems else None
-        raise Corrupt(
-            f"commit {first['commit'][:12]}: {first['problem']}"
-            if first
-            else f"{len(report.unmanaged)} commits were made by hand: {report.unmanaged[0]}",
-            hint="git show that commit; the bytes are left alone",
-            **data,
-        )
+    at_head = until == store.head().oid and not report.problems
+    broken = [*_unusable(store)] if at_head else []
+    data["unusable"] = [{"path": item.path, "message": item.error.message} for item in broken]
+    if report.problems or (strict and (report.unmanaged or broken)):
+        hint = "git show that commit; the bytes are left alone"
+        raise Corrupt(_fault(report, broken), hint=hint, **data)
     lines = [f"{report.commits} commits replayed, all as their operations say"]
     lines += [f"unmanaged: {oid[:12]}" for oid in report.unmanaged]
+    lines += [f"unusable: {output.line(item.said)}" for item in broken]
     if report.shallow:
         lines.append("the first commit of this shallow clone was taken as given")
     output.success(data, "\n".join(lines), as_json=session.json)
+
+
+def _unusable(store: Store) -> Iterator[Broken]:
+    """Yield what stands where a flow belongs and cannot be used, and what is gone from there."""
+    yield from (item for item in store.flows(archived=True) if isinstance(item, Broken))
+
+
+def _fault(report: history.Report, broken: list[Broken]) -> str:
+    """Return what is wrong first, in words."""
+    if report.problems:
+        first = report.problems[0]
+        return f"commit {first['commit'][:12]}: {first['problem']}"
+    if report.unmanaged:
+        count = len(report.unmanaged)
+        were = "commits were" if count > 1 else "commit was"
+        return f"{count} {were} made by hand: {report.unmanaged[0]}"
+    return broken[0].said
 
 
 def _progress(count: int) -> None:
@@ -149,9 +170,9 @@ def _range(session: Session, span: str | None) -> tuple[str | None, str]:
 def _commit(session: Session, text: str) -> str:
     """Return the commit that a full or short id names, along the history of the head."""
     store = session.store()
-    for step in history.steps(store.repo, store.head().oid):
-        if len(text) >= 4 and step.commit.oid.startswith(text):  # noqa: PLR2004  as git abbreviates
-            return step.commit.oid
+    for commit in store.repo.lineage(store.head().oid, GOVERNED):
+        if len(text) >= 4 and commit.oid.startswith(text):  # noqa: PLR2004  as git abbreviates
+            return commit.oid
     if len(text) == 40 and store.repo.has(text):  # noqa: PLR2004  a whole id
         return text
     raise NotFound(f"there is no commit {text[:40]!r} behind the head", hint="git log")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from pathlib import Path
 
 import clirun
 import pytest
@@ -126,6 +127,7 @@ def test_verify_replays_everything(flow):
         "unmanaged": [],
         "problems": [],
         "shallow": False,
+        "unusable": [],
     }
 
 
@@ -161,7 +163,43 @@ def test_verify_lists_edits_by_hand_and_with_strict_refuses_them(flow, tmp_path)
     )
     assert flow.json("verify")["unmanaged"] == [commit]
     error = flow.refuses(6, "verify", "--strict")
-    assert commit in error["message"]
+    assert error["message"] == f"1 commit was made by hand: {commit}"
+
+
+def test_verify_finds_no_commit_by_an_id_of_another_history(flow):
+    assert flow.json("verify", flow.head[:4])["commits"] == 2
+    assert flow.refuses(5, "verify", flow.head[:3])["message"].startswith("there is no commit")
+
+
+def _garbled(document):
+    document.write_text("{")
+
+
+@pytest.mark.req("D4", "D2")
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [(_garbled, "does not decode"), (Path.unlink, "plan was removed by hand: it was at r1")],
+)
+def test_verify_names_the_flows_that_cannot_be_used(flow, tmp_path, damage, said):
+    flow("create", "Other", "--id", "other")
+    clone = cloned(flow, tmp_path)
+    damage(next(clone.glob("flows/*/plan.json")))
+    pushed(clone)
+    (line,) = [line for line in flow("verify").splitlines() if line.startswith("unusable: ")]
+    assert said in line
+    assert line.count("plan.json") <= 1
+    (item,) = flow.json("verify")["unusable"]
+    assert said in item["message"]
+    assert flow.json("verify", flow.git("rev-parse", "main~1"))["unusable"] == []
+    assert flow.refuses(6, "verify", "--strict")["details"]["unusable"] == [item]
+    flow("note", "other", "x")
+    since = f"{flow.head}.."
+    assert flow.json("verify", since)["unusable"] == [item]
+    assert said in flow.refuses(6, "verify", since, "--strict")["message"]
+    told = flow.run("list").err
+    assert told.startswith("warning: ")
+    assert said in told
+    assert told.count("plan.json") <= 1
 
 
 # ── edits by hand ───────────────────────────────────────────────────────────────────────────────
