@@ -1,7 +1,7 @@
 """What is wrong with a file, for `gfs check`: every violation, with its path and line.
 
-Rule: `gfs.toml` goes by its name; any other file is what its keys say: an operation, the receipt
-of a key, a list of documents as `gfs export` prints it, or else a flow.
+Rule: `gfs.toml` goes by its name; any other file is what its keys say, or what they leave open its
+name: a document of ours, an operation, or a list of them as `gfs export` prints it; else a flow.
 """
 
 from __future__ import annotations
@@ -11,12 +11,35 @@ from typing import Any
 
 from gitflowstate import boundary, loader, positions, settings
 from gitflowstate.coherence import Fault
+from gitflowstate.cursors import CURSOR_PATH, Acknowledged, Cursor, Delivery
 from gitflowstate.errors import Invalid
-from gitflowstate.model import Flow, Receipt, Value
+from gitflowstate.model import (
+    FORMAT_PATH,
+    UNUSABLE_PATH,
+    Flow,
+    Format,
+    Plan,
+    Receipt,
+    Unusable,
+    Value,
+)
 from gitflowstate.ops import Op
 
 Violation = dict[str, Any]  # path, message, and line where there is one
 MOST = 1000  # violations that are told apart
+# The first class one of whose fields is there is the one that is meant.
+_MARKS: dict[type[Value], frozenset[str]] = {
+    Op: frozenset({"op"}),
+    Receipt: frozenset({"request"}),
+    Flow: frozenset({"goal", "children", "status", "owner"}),
+    Plan: frozenset({"tasks"}),
+    Cursor: frozenset({"head", "owed", "hold", "budget", "author_id", "cutoff", "acknowledged"}),
+    Delivery: frozenset(
+        {"terminal_revision", "terminal_digest", "message", "notice", "sent_at", "parked", "gone"}
+    ),
+    Format: frozenset({"format"}),
+}
+_NAMES = {FORMAT_PATH: Format, UNUSABLE_PATH: Unusable, CURSOR_PATH: Cursor}
 
 
 def check_file(name: str, data: bytes) -> list[Violation]:
@@ -24,14 +47,15 @@ def check_file(name: str, data: bytes) -> list[Violation]:
 
     At most 1,000 are told apart.
     """
-    if name.rpartition("/")[2] == settings.FILE:
+    name = name.rpartition("/")[2]
+    if name == settings.FILE:
         return settings.check(data)
     try:
         raw = loader.lenient(data)  # what load would refuse in it is a float, which no field allows
     except Invalid as refusal:
         return _violations(refusal)
     text = data.decode()
-    found = [*_violations(loader.repeated(text)), *_placed(text, list(_faults(raw)))]
+    found = [*_violations(loader.repeated(text)), *_placed(text, list(_faults(raw, name)))]
     found.sort(key=lambda violation: violation.get("line", 0))
     if len(found) > MOST:
         found[MOST:] = [{"path": "", "message": f"and {len(found) - MOST:,} more violations"}]
@@ -42,21 +66,31 @@ def _violations(refusal: Invalid | None) -> list[Violation]:
     return list(refusal.details["violations"]) if refusal else []
 
 
-def _faults(raw: Any) -> Iterator[Fault]:  # noqa: ANN401  any JSON
+def _faults(raw: Any, name: str) -> Iterator[Fault]:  # noqa: ANN401  any JSON
     if not isinstance(raw, list):
-        yield from boundary.faults(_class_of(raw), raw)
+        yield from _of_one(raw, name)
         return
     for number, item in enumerate(raw):
-        for loc, message in boundary.faults(_class_of(item), item):
+        for loc, message in _of_one(item, ""):
             yield Fault((number, *loc), message)
 
 
-def _class_of(raw: Any) -> type[Value]:  # noqa: ANN401  any JSON
-    if isinstance(raw, dict) and "op" in raw:
-        return Op
-    if isinstance(raw, dict) and "request" in raw:
-        return Receipt
-    return Flow
+def _of_one(raw: Any, name: str) -> list[Fault]:  # noqa: ANN401  any JSON
+    cls = _class_of(raw, name)
+    if cls is Plan and "flow" not in raw:  # as `gfs plan` takes it, which knows the flow
+        raw = {"schema_version": Plan.VERSION, "flow": "f"} | raw
+    return boundary.faults(cls, raw)
+
+
+def _class_of(raw: Any, name: str) -> type[Value]:  # noqa: ANN401  any JSON
+    if not isinstance(raw, dict):
+        return Flow
+    for cls, fields in _MARKS.items():
+        if not fields.isdisjoint(raw):
+            return cls
+    if "flows" in raw and name not in _NAMES:
+        return Acknowledged if isinstance(raw["flows"], dict) else Unusable
+    return _NAMES.get(name, Flow)
 
 
 def _placed(text: str, faults: list[Fault]) -> list[Violation]:

@@ -130,6 +130,36 @@ def test_what_has_a_key_of_another_document_is_judged_as_that():
     }
 
 
+PLAN = {"schema_version": 1, "flow": "f", "tasks": [{"id": "t", "goal": "g"}]}
+FALLEN = {"flow": "f", "revision": 1, "digest": "0" * 64}
+
+
+@pytest.mark.req("R-TF-01")
+@pytest.mark.parametrize(
+    ("raw", "wrong", "path"),
+    [
+        (PLAN, {"tasks": [{"id": "t"}]}, "tasks.0.goal"),
+        ({"tasks": PLAN["tasks"]}, {"goals": 1}, "goals"),
+        ({"schema_version": 1, "owed": ["f"]}, {"head": "x"}, "head"),
+        ({"schema_version": 1, "message": "m", "revision": 2}, {"digest": "x"}, "digest"),
+        ({"schema_version": 1, "flows": [FALLEN]}, {"flows": [{}]}, "flows.0.flow"),
+        ({"schema_version": 1, "flows": {"f": 1}}, {"more": 1}, "more"),
+        ({"format": 1}, {"format": "1"}, "format"),
+    ],
+    ids=["plan", "plan as given", "cursor", "receipt", "unusable", "acknowledged", "format"],
+)
+def test_a_document_of_another_kind_is_judged_as_that(raw, wrong, path):
+    assert check(json.dumps(raw)) == []
+    assert path in {told for _, told, _ in found(json.dumps(raw | wrong))}
+
+
+@pytest.mark.parametrize("name", ["gitflowstate.json", "unusable.json", "cursor.json"])
+def test_a_file_that_its_keys_leave_open_goes_by_its_name(name):
+    told = checking.check_file(f"some/{name}", b'{"schema_version": 1}')
+    needed = {"gitflowstate.json": {"format", "schema_version"}, "unusable.json": {"flows"}}
+    assert {violation["path"] for violation in told} == needed.get(name, set())
+
+
 def test_a_file_full_of_violations_is_not_told_to_the_end():
     told = found(json.dumps([0] * 5000))
     assert len(told) == checking.MOST + 1
