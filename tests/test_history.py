@@ -151,6 +151,8 @@ def test_what_is_new_is_what_others_did_after_an_actors_own_last_op(lab):
     lab.commit(Note, "f-2", text="three", by="bob")
     assert new_to(lab, "ann") == {"f-1": ["r4 note: two"], "f-2": ["r2 note: three"]}
     assert new_to(lab, "ann", "f-2") == {"f-2": ["r2 note: three"]}
+    lab.commit(Note, text="four")
+    assert new_to(lab, "bob @home") == {"f-1": ["r5 note: four"]}  # @ is inert in a trailer
 
 
 def test_the_end_of_a_flow_and_edits_by_hand_are_new_too(lab):

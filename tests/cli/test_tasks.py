@@ -493,6 +493,18 @@ def test_the_repeat_of_a_claim_answers_with_the_same_task_and_attempt(lesson):
     assert "that claim is over" in lesson(*words)
 
 
+def test_the_repeat_of_a_claim_that_another_has_taken_over_says_so(flow):
+    flow("task", "add", "plan", "Do it")
+    words = ("task", "claim", "plan", "t1", "--key", "k1", "--as", "ann")
+    with time_machine.travel("2026-09-06T10:00:00Z", tick=False) as clock:
+        first = flow.json(*words)
+        clock.shift(7200)
+        flow("task", "claim", "plan", "t1", "--as", "bob")
+        again = flow.json(*words)
+    assert (again["task"], again["attempt"], again["held"]) == ("t1", first["attempt"], False)
+    assert "worker" not in again
+
+
 def test_a_claim_that_took_none_has_not_used_up_its_key(flow):
     """First it only ends the claim of another, whose task then waits for a person: exit 8."""
     flow("task", "add", "plan", "Send", "--on-interrupt", "hold")
