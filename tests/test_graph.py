@@ -153,6 +153,12 @@ def test_a_task_is_ready_when_all_it_needs_is_done(done, expected):
     assert ready(lesson(*done)) == expected
 
 
+@pytest.mark.req("C-02", "R-TF-28")
+def test_children_without_edges_have_no_order_imposed():
+    there = flow(children=(task("a"), task("b", "failed"), task("c"), task("d", "done")))
+    assert ready(there) == ["a", "c"]
+
+
 @pytest.mark.req("E13", "L21", "R-TS-03")
 @pytest.mark.parametrize("status", ["failed", "waiting", "running", "pending"])
 def test_only_done_is_done(status):

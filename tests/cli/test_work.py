@@ -54,6 +54,20 @@ def test_working_again_does_nothing_more(lesson):
     assert lesson.head == head
 
 
+@pytest.mark.req("R-TS-21")
+def test_the_work_follows_the_repository_and_no_copy_of_it(lesson):
+    """The plain file for people is changed to say that all is done, and running."""
+    (shown,) = lesson.folder.glob("flows/*/plan.json")
+    document = json.loads(shown.read_text())
+    for number, task in enumerate(document["children"]):
+        task.update({"status": "done", "result_ref": "r"} if number % 2 else {"status": "running"})
+    shown.chmod(0o644)
+    shown.write_text(json.dumps(document))
+    told = lesson.run("work", "plan", "--json", "--", "true")
+    assert told.data["completed"] == 5
+    assert {task["result_ref"] for task in tasks(lesson).values()} == {"none"}
+
+
 def test_the_answer_as_json(lesson):
     found = lesson.run("work", "plan", "--json", "--jobs", "3", "--", "true")
     assert found.data == {"id": "plan", "revision": 12, "completed": 5, "open": []}

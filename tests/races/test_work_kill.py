@@ -51,7 +51,7 @@ def history(lab) -> list[tuple[str, str]]:
     return re.findall(r"^f-1 r\d+ (task \w+): (t\d+)", subjects, re.MULTILINE)
 
 
-@pytest.mark.req("R-TS-03", "R-TS-11", "R-TS-27", "C-12", "C3")
+@pytest.mark.req("R-TS-03", "R-TS-11", "R-TS-17", "R-TS-27", "C-12", "C3")
 @pytest.mark.parametrize(
     ("count", "kills"),
     [SMALL, pytest.param(*LARGE, marks=[pytest.mark.long, pytest.mark.timeout(1200)])],
