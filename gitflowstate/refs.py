@@ -44,6 +44,11 @@ def _is_component(part: str) -> bool:
     )
 
 
+def _quoted(raw: bytes) -> str:
+    """Return the beginning of what is no ref, as text."""
+    return f'"{raw[:60].decode("ascii", "backslashreplace").rstrip()}"'
+
+
 class Refs:
     """The refs of one repository."""
 
@@ -60,7 +65,7 @@ class Refs:
         match = _OID.fullmatch(raw)
         if match is None:
             raise Corrupt(
-                f"{name} does not hold a commit id but {raw[:60]!r}",
+                f"{name} does not hold a commit id but {_quoted(raw)}",
                 hint="Call a person: the reflog and other clones know the last value.",
                 ref=name,
             )
@@ -110,7 +115,8 @@ class Refs:
                 match = _OID.fullmatch(line.removesuffix(wanted))
                 if match is None or len(line) != 40 + len(wanted):
                     raise Corrupt(
-                        f"packed-refs does not parse: {line[:80]!r}", hint="Call a person."
+                        f"packed-refs does not parse: {_quoted(line)}",
+                        hint="Call a person.",
                     )
                 return match[1].decode("ascii")
         return None

@@ -26,8 +26,10 @@ def repo(tmp_path):
 def test_a_ref_of_other_content_is_corrupt_and_never_the_packed_value(repo, content):
     git(repo.gitdir, "pack-refs", "--all")
     (repo.gitdir / MAIN).write_bytes(content)
-    with pytest.raises(Corrupt, match="refs/heads/main"):
+    with pytest.raises(Corrupt, match="refs/heads/main") as caught:
         repo.ref(MAIN)
+    shown = content.decode().rstrip()
+    assert caught.value.message.endswith(f' but "{shown}"')
     with pytest.raises(Corrupt):
         publish_on(repo, None, "second")
     assert (repo.gitdir / MAIN).read_bytes() == content
