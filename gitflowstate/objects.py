@@ -186,7 +186,11 @@ def _inflate(oid: Oid, raw: bytes, limit: int) -> tuple[str, bytes]:
         if not nul:
             raise _broken(oid, "it has no header")
         if size > limit:
-            raise _broken(oid, f"{size} bytes are more than {limit}")
+            raise Corrupt(
+                f"object {oid} is too large: {size} bytes are more than {limit}",
+                hint="Ask a person to revert the commit that added it.",
+                oid=oid,
+            )
         if size > len(body):
             body += engine.decompress(engine.unconsumed_tail, size - len(body))
         # One byte more than declared: the end of the stream is only seen by asking for it.

@@ -83,7 +83,7 @@ class _Pack:
         if size > limit:
             raise Corrupt(
                 f"an object in {self.path} has {size} bytes, more than {limit}",
-                hint="Call a person.",
+                hint="Ask a person to revert the commit that added it.",
             )
 
     def _entry(self, offset: int, limit: int) -> _Entry:

@@ -182,8 +182,9 @@ def test_a_blob_is_not_inflated_past_the_limit(repo):
         assert len(repo.blob(small, limit=1000)) == 1000
         with pytest.raises(Corrupt, match="more than 999"):
             repo.blob(small, limit=999)
-        with pytest.raises(Corrupt, match="more than 4194305"):
+        with pytest.raises(Corrupt, match="more than 4194305") as caught:
             repo.blob(large)
+        assert "revert the commit that added it" in caught.value.hint
         assert len(repo.blob(large, limit=5_000_000)) == 5_000_000
         pack(repo)
 
