@@ -127,7 +127,7 @@ def _common(gitdir: str) -> str:
 
 def _check_owner(path: str, given: str, trust: frozenset[str]) -> None:
     """Refuse another user's repository: its configuration and content are that user's."""
-    if trust & {path, given, os.path.realpath(path), os.path.realpath(given)}:
+    if trust & _names_of(path, given, os.path.realpath(path), os.path.realpath(given)):
         return
     with reported("look at", path):
         info = lstat_or_none(path)
@@ -141,6 +141,11 @@ def _check_owner(path: str, given: str, trust: frozenset[str]) -> None:
             path=path,
             owner=owner,
         )
+
+
+def _names_of(*paths: str) -> set[str]:
+    """Return what a person may call a repository: its folder, or the `.git` in it."""
+    return {*paths, *(p.removesuffix("/.git") for p in paths), *(f"{p}/.git" for p in paths)}
 
 
 def _check_features(common: str, config: Config) -> None:

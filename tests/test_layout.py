@@ -144,6 +144,19 @@ def test_a_foreign_owner_is_denied_unless_trusted_by_its_path(filled):
     Repository.open(filled.gitdir, trust=frozenset({str(filled.gitdir)})).close()
 
 
+@pytest.mark.req("G6")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_folder_and_the_git_folder_in_it_are_trusted_as_one(filled, tmp_path):
+    work = clone(filled, tmp_path / "work")
+    os.chown(work / ".git", 12345, -1)
+    for path in (work, work / ".git"):
+        for trusted in (work, work / ".git"):
+            Repository.open(path, trust=frozenset({str(trusted)})).close()
+        for other in (tmp_path, f"{work}x"):
+            with pytest.raises(Denied):
+                Repository.open(path, trust=frozenset({str(other)}))
+
+
 @pytest.mark.req("G5")
 def test_a_config_by_others_runs_nothing_and_hangs_nowhere(filled, tmp_path):
     pipe = tmp_path / "pipe"
