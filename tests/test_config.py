@@ -59,8 +59,9 @@ def test_an_actor_is_one_plain_line(monkeypatch, name):
         config.actor(name)
     if name and "\0" not in name:
         monkeypatch.setenv("GFS_ACTOR", name)
-        with pytest.raises(Invalid, match=r"^GFS_ACTOR: must be one line"):
+        with pytest.raises(Invalid, match=r"^GFS_ACTOR: must be one line") as caught:
             config.actor()
+        assert caught.value.hint.startswith("set GFS_ACTOR to ")
         monkeypatch.setenv("GFS_SESSION", name)
         with pytest.raises(Invalid, match=r"^GFS_SESSION: must be one line"):
             config.session()
@@ -96,8 +97,9 @@ def test_the_lock_timeout_is_in_seconds(monkeypatch, value, seconds):
 @pytest.mark.parametrize("value", ["soon", "-1", "inf", "nan", "86401", "1 s"])
 def test_a_lock_timeout_that_would_not_end_is_refused(monkeypatch, value):
     monkeypatch.setenv("GFS_LOCK_TIMEOUT", value)
-    with pytest.raises(Usage, match="GFS_LOCK_TIMEOUT"):
+    with pytest.raises(Usage, match="GFS_LOCK_TIMEOUT") as caught:
         config.lock_timeout()
+    assert caught.value.hint == "set GFS_LOCK_TIMEOUT to seconds, such as 10, or unset it"
 
 
 def test_debugging_is_asked_for_by_one(monkeypatch):

@@ -53,8 +53,13 @@ def session() -> str | None:
 
 
 def _name(value: str, source: str) -> str:
-    value = _plain(value, source)
-    check("Name", value, source)
+    try:
+        value = _plain(value, source)
+        check("Name", value, source)
+    except Invalid as refusal:
+        if source.startswith("GFS_"):
+            refusal.hint = f"set {source} to one line of at most 128 characters, or unset it"
+        raise
     return value
 
 
@@ -66,7 +71,8 @@ def trust() -> frozenset[str]:
     paths = [path for path in os.environ.get("GFS_TRUST", "").split(os.pathsep) if path]
     for path in paths:
         if not Path(path).is_absolute():
-            raise Usage(f"GFS_TRUST: {path} is not an absolute path")
+            hint = "set GFS_TRUST to absolute paths, separated by colons"
+            raise Usage(f"GFS_TRUST: {path} is not an absolute path", hint=hint)
     return frozenset(os.path.normpath(path) for path in paths)
 
 
@@ -80,7 +86,10 @@ def lock_timeout() -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= _MAX_TIMEOUT_S:  # not-a-number compares false too
-        raise Usage(f"GFS_LOCK_TIMEOUT must be seconds from 0 to 86400, not {value[:40]!r}")
+        raise Usage(
+            f"GFS_LOCK_TIMEOUT must be seconds from 0 to 86400, not {value[:40]!r}",
+            hint=f"set GFS_LOCK_TIMEOUT to seconds, such as {DEFAULT_LOCK_TIMEOUT_S:g}, or unset it",
+        )
     return seconds
 
 
