@@ -16,7 +16,9 @@ from gitflowstate.cursorstore import CursorStore
 from gitflowstate.delivery import Gone, Refused, Unauthorised, Unknown
 from gitflowstate.errors import Corrupt
 from gitflowstate.git import Repository
+from gitflowstate.looking import begin_anew
 from gitflowstate.ops import Note, Reopen, Resume, Wait
+from gitflowstate.watchops import Ack
 
 LONG_AGO = "2026-09-01T10:00:00Z"
 
@@ -596,6 +598,17 @@ def test_the_fallback_is_told_what_the_channel_will_not_take(began):
     assert list(began.watch().parked) == ["f-2"]
 
 
+def test_the_fallback_is_told_once_however_often_it_is_tried(began):
+    began.has_fallback = True
+    began.lab.create("f-2")
+    for _ in range(3):
+        began.box.script = [("post", Refused("gone"))]
+        began.watch()
+        began.clock.move(86_400)
+    assert began.receipt("f-2").parked.tries == 3
+    assert began.spare.kinds("f-2") == [("status", 1)]
+
+
 def test_a_fallback_that_fails_is_said_and_no_more(began):
     began.has_fallback = True
     began.lab.create("f-2")
@@ -772,6 +785,37 @@ def test_a_cursor_that_changed_meanwhile_is_looked_at_again(began):
     watcher.channel = late
     assert watcher.run().told == ()
     assert began.box.kinds("f-2") == [("status", 1)]
+
+
+def test_what_was_acknowledged_late_is_not_sent_again(began):
+    """By a watcher whose hold had run out: its receipt comes between the look and the hold."""
+    began.lab.create("f-2")
+    watcher = began.watcher("w2")
+    opened = watcher.channel
+
+    def late(cursor):
+        about = {"channel": NAME, "flow": "f-2", "revision": 1, "kind": "status"}
+        digest = codec.digest(codec.encode(began.lab.store.flow("f-2")))
+        op = Ack(at=AT, by="w1", **about, message="m00009", digest=digest, edits=True)
+        CursorStore(began.lab.repo, NAME).commit(op)
+        return opened(cursor)
+
+    watcher.channel = late
+    assert watcher.run().told == ()
+    assert began.box.kinds("f-2") == []
+
+
+def test_what_was_told_before_a_new_beginning_counts_for_nothing(tmp_path):
+    bench = Bench(tmp_path, searches=False)
+    bench.lab.create()
+    bench.lab.done()
+    bench.watch()
+    op = begin_anew(bench.cursor, NAME, "ann", bench.clock.now())
+    CursorStore(bench.lab.repo, NAME).commit(op)
+    assert told(bench.watch()) == [("final", 2)]
+    assert told(bench.watch()) == []
+    assert bench.receipt().generation == bench.cursor.generation == 1
+    bench.lab.repo.close()
 
 
 # ── history, holes, clocks ──────────────────────────────────────────────────────────────────────
