@@ -62,6 +62,19 @@ def clear(gitdir: str, path: str, warnings: list[str]) -> bool:
     return moved is not None
 
 
+def is_dead(gitdir: str, path: str) -> bool:
+    """Tell whether `clear` would move a lock file aside."""
+    info = lstat_or_none(path)
+    if info is None or not stat.S_ISREG(info.st_mode):
+        return False
+    if age_s(info) < FOREIGN_AGE_S and _private_name(gitdir, info) is None:
+        return False
+    descriptor = _sole_holder(path, info)
+    if descriptor is not None:
+        calls.close(descriptor)
+    return descriptor is not None
+
+
 def _private_name(gitdir: str, info: os.stat_result) -> str | None:
     """Return the private file of ours that is the same file."""
     for path, other in private_files(gitdir):

@@ -61,6 +61,7 @@ VERBS = {
     "adopt": "ending",
     "backup": "backup",
     "restore": "backup",
+    "doctor": "doctor",
     "gc": "gc",
 }
 # The verbs that are words of a noun, such as `gfs task claim`: all in the noun's own module.

@@ -1,0 +1,214 @@
+"""`gfs doctor`: what is wrong with the repository, with evidence and a safe next step for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gitflowstate import checkup, due, location
+from gitflowstate.checkup import CURSORS, Finding
+from gitflowstate.cli import config, output
+from gitflowstate.cli.recovery import exists
+from gitflowstate.cli.session import Session
+from gitflowstate.cli.verb import reads
+from gitflowstate.definitions import MAIN
+from gitflowstate.errors import GfsError, NotFound
+from gitflowstate.git import Oid, Repository
+from gitflowstate.locks import repository_lock
+
+_LATE_S = 3600
+
+
+@reads
+def doctor(
+    session: Session,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Mend what can be mended without losing anything.")
+    ] = False,
+) -> None:
+    """Look for what is wrong; say the evidence and a safe next step. Leaves with 1 if there is any.
+
+    With --fix stale locks and empty objects are moved aside, a torn head goes back to the last
+    whole commit while the rest is kept, and the plain files are renewed.
+    Example: gfs doctor
+    """
+    rows: list[dict[str, Any]] = []
+    try:
+        place = session.location
+    except NotFound:
+        raise
+    except GfsError as error:
+        rows.append(_row(checkup.of("repository", error)))
+    else:
+        rows += _looked(place, fix=fix)
+    output.progress("")
+    _tell(session, rows)
+
+
+def _tell(session: Session, rows: list[dict[str, Any]]) -> None:
+    open_ = [row for row in rows if not row["note"] and not row["fixed"]]
+    text = "\n".join(_shown(row) for row in rows)
+    if not open_:
+        output.success({"findings": rows}, text or "nothing is wrong", as_json=session.json)
+        return
+    if not session.json:
+        output.success(None, text, as_json=False)
+    raise GfsError(
+        f"{len(open_)} problems were found, first: {open_[0]['problem']}",
+        hint="the next step stands with each finding; back up before anything else",
+        findings=rows,
+    )
+
+
+def _row(found: Finding, fixed: str = "") -> dict[str, Any]:
+    told = found._asdict()
+    return {name: told[name] for name in ("kind", "problem", "evidence", "next", "note")} | {
+        "fixable": found.fix is not None,
+        "fixed": fixed,
+    }
+
+
+def _shown(row: dict[str, Any]) -> str:
+    head = "fixed" if row["fixed"] else "note" if row["note"] else "problem"
+    lines = [f"{head}: {row['problem']}", f"  {row['evidence']}"]
+    lines += [f"  {row['fixed']}"] if row["fixed"] else []
+    lines += [f"  next: {row['next']}"] if row["next"] and not row["fixed"] else []
+    return "\n".join(
+        output.line(line) if line[0] != " " else f"  {output.line(line)}" for line in lines
+    )
+
+
+# ── looking ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _looked(place: location.Location, *, fix: bool) -> Iterator[dict[str, Any]]:
+    yield from _handled(
+        place, checkup.guarded("locks", lambda: checkup.folder(place.gitdir)), fix=fix
+    )
+    try:
+        repo = Repository.open(place.gitdir, trust=config.trust())
+    except GfsError as error:
+        yield _row(checkup.of("repository", error))
+        return
+    with repo:
+        yield from _handled(place, _opened(repo, place), fix=fix)
+
+
+def _handled(
+    place: location.Location, findings: Iterator[Finding], *, fix: bool
+) -> Iterator[dict[str, Any]]:
+    for found in findings:
+        yield _mended(place, found) if fix and found.fix else _row(found)
+
+
+def _mended(place: location.Location, found: Finding) -> dict[str, Any]:
+    assert found.fix is not None
+    try:
+        with repository_lock(place.gitdir, config.lock_timeout()):
+            return _row(found, found.fix())
+    except (GfsError, OSError) as error:
+        return _row(found._replace(evidence=f"{found.evidence}; not mended: {error}"))
+
+
+def _opened(repo: Repository, place: location.Location) -> Iterator[Finding]:
+    if place.writable:
+        yield from checkup.guarded("checked-out", lambda: _writing(place))
+    yield from checkup.guarded("permission", lambda: checkup.access(repo.gitdir))
+    if place.ref == MAIN:
+        at = config.now()
+        made = place.writable
+        yield from checkup.guarded("refs", lambda: checkup.heads(repo, made_by_gfs=made, at=at))
+    yield from checkup.guarded("storage", lambda: checkup.storage(repo))
+    try:
+        head = repo.ref(place.ref)
+        if head is not None:
+            repo.commit(head)
+    except GfsError:
+        return  # told above
+    if head is not None:
+        yield from _content(repo, place, head)
+
+
+def _writing(place: location.Location) -> Iterator[Finding]:
+    Repository.open(place.gitdir, trust=config.trust(), writing=True).close()
+    yield from ()
+
+
+def _content(repo: Repository, place: location.Location, head: Oid) -> Iterator[Finding]:
+    timeout = config.lock_timeout()
+    yield from checkup.guarded("history", lambda: checkup.past(repo, head, _progress))
+    yield from checkup.guarded("flow", lambda: checkup.flows(repo, timeout))
+    yield from checkup.guarded("result", lambda: checkup.results(repo, timeout, exists))
+    yield from checkup.guarded("cursor", lambda: checkup.cursors(repo, head))
+    yield from checkup.guarded("notice", lambda: _owed(repo, head))
+    if place.view:
+        yield from checkup.guarded("view", lambda: _view(repo, place, head))
+
+
+def _progress(count: int) -> None:
+    if count % 100 == 0:
+        output.progress(f"{count:,} commits")
+
+
+def _view(repo: Repository, place: location.Location, head: Oid) -> Iterator[Finding]:
+    from gitflowstate.view import View
+
+    view = View(Path(place.folder), place.gitdir)
+    shown = view.head()
+    if shown == head:
+        return
+
+    def fix() -> str:
+        now = repo.ref(place.ref)
+        warnings = view.repair(repo, now) if now else []
+        if warnings:
+            raise GfsError(warnings[0])
+        return "they show the head again"
+
+    yield Finding(
+        "view",
+        "the plain files lag behind the repository",
+        f"they show {(shown or 'nothing')[:12]}, the head is {head[:12]}",
+        "gfs doctor --fix renews them; the next write does, too",
+        fix=fix,
+    )
+
+
+def _owed(repo: Repository, head: Oid) -> Iterator[Finding]:
+    """Yield what a channel should have been told an hour ago."""
+    from gitflowstate import documents, settings
+    from gitflowstate.cli.watch import rules_of
+    from gitflowstate.cursorstore import CursorStore
+    from gitflowstate.looking import look
+    from gitflowstate.snapshot import Snapshot
+
+    raw = documents.blob_at(repo, repo.commit(head).tree, settings.FILE)
+    known = settings.Settings() if raw is None else settings.parse(raw)
+    now = config.now()
+    for name in repo.refs(CURSORS.rstrip("/")):
+        channel = name.removeprefix(CURSORS)
+        store = CursorStore(repo, channel)
+        cursor = store.load()
+        if cursor is None or cursor.head is None or channel not in known.channels:
+            continue
+        seen = look(Snapshot(repo, head), store, rules_of(known.channel(channel)), cursor)
+        for flow, why in seen.parked().items():
+            yield Finding(
+                "notice", f"{channel} does not take {flow}", why, f"gfs channel check {channel}"
+            )
+        late = [
+            flow
+            for flow in seen.owed()
+            if flow not in seen.parked()
+            and due.elapsed(seen.items[flow].flow.updated_at, now) > _LATE_S
+        ]
+        if late:
+            yield Finding(
+                "notice",
+                f"{channel} is owed news of {len(late)} flows for more than an hour",
+                f"{', '.join(late[:3])}; {due.age(seen.items[late[0]].flow.updated_at, now)}",
+                f"gfs watch {channel} --once; is its cron job or timer still on?",
+            )

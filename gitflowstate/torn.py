@@ -1,0 +1,224 @@
+"""A torn head: a ref or the newest objects that did not reach the disk, found and moved back.
+
+Rules: only commits that are themselves torn are cut, from the head back to the first whole one;
+what can still be read of them is kept in a commit on `refs/gfs/rescued/<time>`, as ordinary files,
+so that Git's own commands work again. Damage behind a whole head is none of this: nothing is cut
+for it (requirements, C-11).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from gitflowstate.definitions import MAIN
+from gitflowstate.errors import Corrupt, GfsError, Unavailable
+from gitflowstate.git import Oid, Repository, Staged
+from gitflowstate.kinds import MAX_DOCUMENT, Time
+from gitflowstate.model import GOVERNED
+from gitflowstate.syscalls import (
+    CREATE_FLAGS,
+    calls,
+    fsync_folder,
+    random_name,
+    read_regular,
+    remove_quietly,
+    reported,
+    write_all,
+)
+from gitflowstate.trees import is_file
+
+_MOST = 1000  # commits in one cut
+_LOG = re.compile(r"([0-9a-f]{40}) ([0-9a-f]{40}) ")
+_ZERO = "0" * 40
+_LOG_LIMIT = 256 << 20
+
+
+class Torn(NamedTuple):
+    """What cannot be read of a commit of the cut, newest first."""
+
+    commit: Oid
+    problem: str
+
+
+class Cut(NamedTuple):
+    """The newest whole commit, what lies above it, and the ref as it is (None: unreadable)."""
+
+    good: Oid
+    torn: list[Torn]
+    old: Oid | None
+
+
+def find(repo: Repository) -> Cut | str | None:
+    """Return how a torn main is cut, None where it is whole, or why it cannot be cut.
+
+    Raises what reading the ref raises, but for a value that is none.
+    """
+    old: Oid | None = None
+    lies = ""
+    try:
+        old = repo.ref(MAIN)
+        if old is None:
+            return None
+    except Corrupt as error:
+        lies = error.message
+    start = old or _last_logged(repo, None)
+    if start is None:
+        return f"{lies}; its reflog does not name a commit"
+    return _followed(repo, start, old)
+
+
+def _followed(repo: Repository, start: Oid, old: Oid | None) -> Cut | str | None:
+    torn: list[Torn] = []
+    at: Oid | None = start
+    while at is not None and len(torn) < _MOST:
+        if (whole := _flaw(repo, at)) is None:
+            return None if old and not torn else Cut(at, torn, old)
+        if (problem := _own_flaw(repo, at)) is None:
+            # Damage from before: to cut down to it would lose whole commits.
+            return None if old and not torn else f"{at[:12]} is not whole: {whole}"
+        torn.append(Torn(at, problem))
+        at = _before(repo, at)
+    return f"no whole commit was found behind {start[:12]}: {torn[0].problem}"
+
+
+def _own_flaw(repo: Repository, oid: Oid) -> str | None:
+    """Return what cannot be read of a commit and of what it changed.
+
+    Where the commit before it is torn as well, that counts, since all may be new then.
+    """
+    try:
+        commit = repo.commit(oid)
+        parent = commit.parents[0] if commit.parents and oid not in repo.shallow else None
+        before = repo.commit(parent).tree if parent else None
+        names = [*repo.tree(commit.tree)]
+        for path, _, entry in repo.diff(before, commit.tree, names):
+            if entry is not None:
+                _read(repo, path, entry.oid, plain=is_file(entry))
+    except Corrupt as error:
+        return error.message
+    return None
+
+
+def _flaw(repo: Repository, oid: Oid) -> str | None:
+    """Return what cannot be read of the whole tree of a commit."""
+    try:
+        for path, entry in repo.walk(repo.commit(oid).tree, ""):
+            _read(repo, path, entry.oid, plain=is_file(entry))
+    except Corrupt as error:
+        return error.message
+    return None
+
+
+def _read(repo: Repository, path: str, oid: Oid, *, plain: bool) -> None:
+    if path.split("/", 1)[0] in GOVERNED and plain:
+        repo.blob(oid, MAX_DOCUMENT + 1)
+    elif plain and not repo.has(oid):
+        raise Corrupt(f"object {oid} is missing")
+
+
+def _before(repo: Repository, oid: Oid) -> Oid | None:
+    """Return the commit before one: its parent, or what the reflog says was there."""
+    with suppress(Corrupt):
+        commit = repo.commit(oid)
+        return commit.parents[0] if commit.parents else None
+    return _last_logged(repo, oid)
+
+
+def _last_logged(repo: Repository, after: Oid | None) -> Oid | None:
+    """Return the last value in the reflog, or the one before a value."""
+    with suppress(GfsError):
+        raw = read_regular(f"{repo.gitdir}/logs/{MAIN}", _LOG_LIMIT) or b""
+        for line in reversed(raw.decode("utf-8", "replace").split("\n")):
+            found = _LOG.match(line)
+            if found and after in (None, found[2]):
+                value = found[2] if after is None else found[1]
+                return None if value == _ZERO else value
+    return None
+
+
+# ── moving it back ──────────────────────────────────────────────────────────────────────────────
+
+
+def rescued_ref(at: Time) -> str:
+    """Return the ref on which a cut is kept."""
+    return f"refs/gfs/rescued/{re.sub('[^0-9TZ]', '', at)}"
+
+
+def move_back(repo: Repository, cut: Cut, at: Time) -> str:
+    """Keep what can be read of a cut, then move main back; return the ref that keeps it.
+
+    The caller holds the repository lock. Raises Unavailable where main moved meanwhile.
+    """
+    moment = int(datetime.fromisoformat(at).timestamp())
+    name = rescued_ref(at)
+    files = dict(_remains(repo, cut))
+    told = "".join(f"{torn.commit}: {torn.problem}\n" for torn in cut.torn)
+    text = f"gfs doctor: what was cut off above {cut.good[:12]}\n\n{told}"
+    staged = repo.stage(None, files)
+    kept = repo.commit_object(staged, [cut.good], text.encode("utf-8", "replace"), "gfs", moment)
+    if not repo.publish(name, None, kept, "gfs doctor: what was cut off"):
+        raise Unavailable(f"{name} is there already", hint="run the same command again")
+    if cut.old is None:
+        _replace(repo.gitdir, cut.good)
+    else:
+        back = Staged()
+        back.commit, back.time = cut.good, moment
+        if not repo.publish(MAIN, cut.old, back, f"gfs doctor: back from {cut.old}"):
+            raise Unavailable(f"{MAIN} moved meanwhile", hint="run the same command again")
+    _set_log_aside(repo.gitdir)
+    return name
+
+
+def _set_log_aside(gitdir: Path) -> None:
+    """Begin the reflog anew: Git stumbles over entries whose commits are not there."""
+    with suppress(OSError):
+        (gitdir / "gfs" / "stale").mkdir(parents=True, exist_ok=True)
+        aside = gitdir / "gfs" / "stale" / random_name("reflog-main-")
+        calls.rename(f"{gitdir}/logs/{MAIN}", str(aside))
+
+
+def _remains(repo: Repository, cut: Cut) -> Iterator[tuple[str, bytes]]:
+    """Yield what is kept of a cut: commit texts, and the documents that they changed."""
+    if cut.old is None:
+        with suppress(GfsError):
+            yield "ref", read_regular(f"{repo.gitdir}/{MAIN}", 4096) or b""
+    for number, torn in enumerate(cut.torn):
+        place = f"{number:03}-{torn.commit[:12]}"
+        yield f"{place}/problem", f"{torn.problem}\n".encode("utf-8", "replace")
+        with suppress(Corrupt):
+            commit = repo.commit(torn.commit)
+            yield f"{place}/message", commit.message
+            yield from _documents(repo, place, commit.tree, cut.good)
+
+
+def _documents(repo: Repository, place: str, tree: Oid, good: Oid) -> Iterator[tuple[str, bytes]]:
+    for path, _, entry in repo.diff(repo.commit(good).tree, tree, GOVERNED):
+        if entry is not None and is_file(entry):
+            with suppress(Corrupt):
+                yield f"{place}/{path}", repo.blob(entry.oid, MAX_DOCUMENT + 1)
+
+
+def _replace(gitdir: Path, value: Oid) -> None:
+    """Write a ref whose own value is none, by Git's protocol: lock file, sync, rename."""
+    path = f"{gitdir}/{MAIN}"
+    with reported("write", path):
+        try:
+            descriptor = calls.open(f"{path}.lock", CREATE_FLAGS, 0o644)
+        except FileExistsError:
+            raise Unavailable(f"{MAIN} is locked by {path}.lock", hint="run it again") from None
+        try:
+            write_all(descriptor, f"{value}\n".encode("ascii"))
+            calls.fsync(descriptor)
+            calls.rename(f"{path}.lock", path)
+        except OSError:
+            remove_quietly(f"{path}.lock")
+            raise
+        finally:
+            calls.close(descriptor)
+        fsync_folder(os.path.dirname(path))  # noqa: PTH120  plain text paths

@@ -1,0 +1,382 @@
+"""`gfs doctor`: what is wrong is found, nothing is changed unasked, and no step loses anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+
+import clirun
+import pytest
+import time_machine
+from flowrepo import Change, imported, put
+from gitrepo import fsck, git, overwrite
+
+from gitflowstate import documents
+from gitflowstate.model import flow_path
+
+OLD = 1_700_000_000
+# As `clirun.HARMFUL`, but for the words of our own verbs that take nothing away.
+HARMFUL = re.compile(
+    r"\bgit(?: -\S+)* +(?:reset|checkout|clean|restore|prune|gc|rm|update-ref)\b|\brm\b"
+    r"|\bforce|\boverwrit|\bdelet|\bremov|--hard|\bpush -f",
+    re.IGNORECASE,
+)
+
+
+@pytest.fixture
+def cli(tmp_path):
+    """Return the command line on a repository with three flows, one of them archived."""
+    found = clirun.made(tmp_path / "work")
+    for number in (1, 2, 3):
+        found("create", f"Goal {number}", "--id", f"f-{number}", "--next", "Read")
+    (tmp_path / "r").write_text("result")
+    found("done", "f-3", "--result", tmp_path / "r")
+    return found
+
+
+def photograph(folder):
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in sorted(folder.rglob("*"))
+        if not path.name.startswith("gfs.lock")
+    }
+
+
+def examined(cli, *options, env=None):
+    """Return the findings by kind; without --fix nothing is written, and both forms agree."""
+    documents._memo.clear()  # as in a process of its own
+    before = photograph(cli.folder)
+    told = cli.run("doctor", *options, "--json", env=env).envelope
+    findings = told["data"]["findings"] if told["ok"] else told["error"]["details"]["findings"]
+    still = [f for f in findings if not f["note"] and not f["fixed"]]
+    assert told["ok"] == (not still)
+    if "--fix" not in options:
+        assert photograph(cli.folder) == before
+        said = cli.run("doctor", *options, env=env)
+        assert said.code == (1 if still else 0)
+        assert "Traceback" not in said.err
+        for found in findings:
+            assert found["problem"]
+            assert found["evidence"]
+            assert found["problem"].split("\n")[0] in said.out
+    for found in findings:
+        assert not HARMFUL.search(found["next"]), found
+    return {found["kind"]: found for found in findings}
+
+
+def damaged(cli, name, data=b""):
+    """Write over the object that a revision names; return its id."""
+    oid = cli.git("rev-parse", name)
+    overwrite(cli.gitdir / "objects" / oid[:2] / oid[2:], data)
+    return oid
+
+
+def torn(cli):
+    """Leave an update whose objects did not reach the disk; return (good, torn)."""
+    good = cli.head
+    cli("note", "f-1", "lost")
+    return good, damaged(cli, "main")
+
+
+def test_a_sound_repository_has_no_findings(cli):
+    assert examined(cli) == {}
+    assert cli("doctor") == "nothing is wrong\n"
+    cli("gc")
+    assert examined(cli) == {}
+    assert cli("doctor", "--fix") == "nothing is wrong\n"
+    cli.sound()
+
+
+# ── a torn head ─────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.req("A6", "C-11")
+@pytest.mark.parametrize("what", ["main", "main^{tree}", f"main:{flow_path('f-1')}"])
+@pytest.mark.parametrize("gone", [False, True])
+def test_a6_a_torn_head_goes_back_and_what_can_be_read_is_kept(cli, what, gone):
+    good = cli.head
+    cli("note", "f-1", "lost words")
+    head = cli.head
+    oid = damaged(cli, what)
+    if gone:
+        (cli.gitdir / "objects" / oid[:2] / oid[2:]).unlink()
+    found = examined(cli)["torn-head"]
+    assert oid in found["evidence"]
+    assert good[:12] in found["evidence"]
+    fixed = examined(cli, "--fix")
+    assert cli.head == good
+    assert fixed["torn-head"]["fixed"]
+    (rescued,) = cli.git("for-each-ref", "--format=%(refname)", "refs/gfs/rescued").splitlines()
+    assert head in cli.git("log", "-1", "--format=%B", rescued)
+    assert cli.git("rev-parse", f"{rescued}^") == good
+    kept = cli.git("ls-tree", "-r", "--name-only", rescued)
+    assert kept.startswith(f"000-{head[:12]}/")
+    if what != "main":
+        assert "lost words" in cli.git("show", f"{rescued}:000-{head[:12]}/message")
+    fsck(cli.gitdir)
+    cli("gc")
+    assert examined(cli) == {}
+    cli.sound(("f-1", 1))
+    assert len(cli.flow("f-1").get("notes", [])) == 0
+
+
+@pytest.mark.req("A6")
+def test_a6_several_torn_commits_are_one_cut(cli):
+    good = cli.head
+    for number in range(3):
+        cli("note", "f-2", f"lost {number}")
+    for name in (f"main~2:{flow_path('f-2')}", "main~1^{tree}", "main"):
+        damaged(cli, name)
+    assert examined(cli, "--fix")["torn-head"]["problem"].startswith("3 commits")
+    assert cli.head == good
+    cli.sound(("f-2", 1))
+
+
+@pytest.mark.req("A7", "D13")
+@pytest.mark.parametrize("content", [b"", b"not a commit\n", b"\0" * 41])
+def test_a7_a_torn_ref_is_read_from_the_reflog_never_from_packed_refs(cli, content):
+    cli.git("pack-refs", "--all")
+    cli("note", "f-1", "newer than what is packed")
+    head = cli.head
+    (cli.gitdir / "refs/heads/main").write_bytes(content)
+    assert head[:12] in examined(cli)["torn-head"]["evidence"]
+    examined(cli, "--fix")
+    assert cli.head == head
+    rescued = cli.git("for-each-ref", "--format=%(refname)", "refs/gfs/rescued")
+    assert cli.git("cat-file", "-s", f"{rescued}:ref") == str(len(content))
+    cli.sound(("f-1", 2))
+
+
+def test_without_a_whole_commit_nothing_is_moved(cli):
+    torn(cli)
+    shutil.rmtree(cli.gitdir / "logs")
+    found = examined(cli, "--fix")["torn-head"]
+    assert (found["fixable"], found["fixed"]) == (False, "")
+
+
+@pytest.mark.req("D8", "C-11")
+def test_d8_damage_behind_a_whole_head_is_named_and_nothing_is_cut(cli):
+    cli("note", "f-1", "one")
+    cli("note", "f-2", "two")
+    oid = damaged(cli, f"main~1:{flow_path('f-1')}")
+    head = cli.head
+    found = examined(cli, "--fix")
+    assert "f-1 r2" in found["damage"]["evidence"]
+    assert oid in found["damage"]["problem"]
+    assert oid in found["flow"]["problem"]
+    assert cli.head == head
+    assert "torn-head" not in found
+    cli("note", "f-2", "goes on")
+
+
+@pytest.mark.req("D8")
+def test_d8_a_commit_missing_in_the_middle_is_named(cli):
+    oid = cli.git("rev-parse", "main~2")
+    (cli.gitdir / "objects" / oid[:2] / oid[2:]).unlink()
+    found = examined(cli)
+    assert oid in found["damage"]["problem"]
+    assert "torn-head" not in found
+    cli("note", "f-1", "goes on")
+
+
+def test_an_old_tree_that_is_lost_does_not_cost_the_head(cli):
+    damaged(cli, "main~1^{tree}")
+    head = cli.head
+    examined(cli, "--fix")
+    assert cli.head == head
+
+
+def test_an_empty_object_of_nobody_is_set_aside(cli):
+    oid = cli.git("hash-object", "-w", "--stdin", data=b"x")
+    damaged(cli, oid)
+    assert examined(cli)["empty-object"]["fixable"]
+    assert "gfs/stale" in examined(cli, "--fix")["empty-object"]["fixed"]
+    cli.sound()
+
+
+# ── locks ───────────────────────────────────────────────────────────────────────────────────────
+
+LOCKS = ["HEAD.lock", "index.lock", "packed-refs.lock", "refs/heads/main.lock", "config.lock"]
+
+
+@pytest.mark.req("A4", "L5", "F3")
+def test_stale_locks_are_moved_aside_and_kept(cli):
+    names = [*LOCKS, f"objects/{cli.head[:2]}/{'0' * 38}.lock"]
+    for name in names:
+        (cli.gitdir / name).write_text(f"held by {name}")
+        os.utime(cli.gitdir / name, (OLD, OLD))
+    told = cli.run("doctor").out
+    assert all(name in told for name in names)
+    examined(cli, "--fix")
+    kept = {path.read_text() for path in (cli.gitdir / "gfs/stale").iterdir()}
+    assert kept == {f"held by {name}" for name in names}
+    assert examined(cli) == {}
+    cli.sound()
+
+
+@pytest.mark.req("A4", "L5")
+@pytest.mark.parametrize("held", [False, True])
+def test_locks_that_may_be_in_use_are_left_alone(cli, held):
+    path = cli.gitdir / "refs/heads/main.lock"
+    with path.open("w"):
+        if held:
+            os.utime(path, (OLD, OLD))
+            assert examined(cli, "--fix") == {}
+    if not held:
+        assert examined(cli, "--fix") == {}
+    assert path.exists()
+    path.unlink()
+
+
+# ── what cannot be opened, or not be written ────────────────────────────────────────────────────
+
+
+@pytest.mark.req("G6", "D9")
+@pytest.mark.parametrize(
+    ("act", "says"),
+    [
+        (lambda cli: os.chown(cli.gitdir, 65534, 65534), "belongs to another user"),
+        (lambda cli: cli.git("config", "extensions.strange", "1"), "extensions.strange"),
+        (lambda cli: (cli.gitdir / "HEAD").unlink(), "missing: HEAD"),
+        (lambda cli: (cli.gitdir / "config").write_text("[core\n"), "does not parse"),
+        (lambda cli: (cli.gitdir / "reftable").mkdir(), "reftable"),
+    ],
+    ids=["owner", "extension", "no-head", "config", "reftable"],
+)
+def test_a_repository_that_cannot_be_opened_is_a_finding(cli, act, says):
+    if os.geteuid() != 0 and says.startswith("belongs"):
+        pytest.skip("only root gives a file away")
+    act(cli)
+    found = examined(cli)
+    assert says in found["repository"]["problem"]
+    assert examined(cli, "--fix").keys() == found.keys()
+
+
+def test_where_there_is_no_repository_it_says_so(tmp_path):
+    done = clirun.here("doctor", "--repo", tmp_path)
+    assert done.code == 5
+
+
+@pytest.mark.req("F9", "D10")
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_checked_out_branch_is_a_finding(cli, tmp_path, linked):
+    if linked:
+        cli.git("worktree", "add", "-q", "-f", tmp_path / "tree", "main")
+    else:
+        cli.git("config", "core.bare", "false")
+    assert "checked out" in examined(cli)["checked-out"]["problem"]
+
+
+@pytest.mark.req("D6")
+def test_d6_a_head_elsewhere_a_branch_that_is_gone_and_replaced_objects(cli):
+    cli.git("symbolic-ref", "HEAD", "refs/heads/other")
+    cli.git("replace", "main", "main~1")
+    found = examined(cli)
+    assert "refs/heads/other" in found["head"]["evidence"]
+    assert "refs/replace/" in found["replace-ref"]["evidence"]
+    cli.git("update-ref", "-d", "refs/heads/main")
+    assert "has no refs/heads/main" in examined(cli)["refs"]["problem"]
+
+
+# ── documents, people and channels ──────────────────────────────────────────────────────────────
+
+
+@pytest.mark.req("D2", "D4")
+def test_documents_that_cannot_be_used_and_edits_by_hand(cli):
+    document = cli.flow("f-1")
+    imported(cli.gitdir, put(flow_path("f-2"), {**cli.flow("f-2"), "goal": "same revision"}))
+    imported(cli.gitdir, put("flows/00/odd.json", document))
+    told = cli.run("doctor", "--json").error["details"]["findings"]
+    flows = [found for found in told if found["kind"] == "flow"]
+    assert len(flows) == 2
+    assert any("gfs adopt f-2" in found["next"] for found in flows)
+    assert [found["note"] for found in told if found["kind"] == "hand-made"] == [True]
+
+
+def test_a_commit_that_breaks_the_law_is_named(cli):
+    cli("note", "f-1", "true words")
+    text = cli.message().replace("true words", "other words").encode()
+    cli.git("update-ref", "refs/heads/main", "main~1")
+    imported(cli.gitdir, put(flow_path("f-1"), {"id": "f-1"}), text=text + b"\n")
+    assert "f-1 r2" in examined(cli)["damage"]["evidence"]
+
+
+@pytest.mark.req("R-TF-07")
+def test_results_that_are_not_there_are_listed_and_left_as_they_are(cli, tmp_path):
+    (tmp_path / "r").unlink()
+    cli("create", "Elsewhere", "--id", "f-4", "--next", "x")
+    cli("done", "f-4", "--result", "https://example.org/report")
+    stored = cli.flow("f-3")
+    found = examined(cli)["result"]
+    assert (found["note"], found["evidence"]) == (True, str(tmp_path / "r"))
+    assert "f-3" in found["problem"]
+    assert cli.flow("f-3") == stored
+    cli.sound()
+
+
+SETTINGS = b"[channels.team]\nkind = 'console'\n"
+
+
+@pytest.fixture
+def watched(cli):
+    """Return a repository whose channel `team` has looked at everything."""
+    imported(cli.gitdir, Change("gfs.toml", SETTINGS), text=b"settings\n")
+    assert cli.run("watch", "team", "--once").code == 0
+    return cli
+
+
+@pytest.mark.req("D3", "L12")
+def test_a_head_behind_a_cursor_is_found(watched):
+    cli = watched
+    cli("done", "f-1", "--result", "https://example.org/r")
+    assert cli.run("watch", "team", "--once").code == 0
+    assert "behind-cursor" not in examined(cli)
+    cli.git("update-ref", "refs/heads/main", "main~1")
+    found = examined(cli)
+    assert "channel team" in found["behind-cursor"]["problem"]
+
+
+def test_a_notice_that_is_owed_for_an_hour_is_found(watched):
+    cli = watched
+    cli("done", "f-1", "--result", "https://example.org/r")
+    assert "notice" not in examined(cli)
+    written = json.loads(cli.git("show", f"main:{flow_path('f-1').replace('flows/', 'archive/')}"))
+    with time_machine.travel(written["updated_at"].replace("Z", "+00:00"), tick=False) as clock:
+        clock.shift(7200)
+        found = examined(cli)["notice"]
+    assert "f-1" in found["evidence"]
+    assert "gfs watch team" in found["next"]
+    assert cli.run("watch", "team", "--once").code == 0
+    assert "notice" not in examined(cli)
+
+
+# ── storage and view ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.req("L24")
+def test_plain_files_that_lag_are_renewed(cli):
+    (cli.gitdir / "gfs/view").unlink()
+    shutil.rmtree(cli.folder / "flows")
+    assert examined(cli)["view"]["fixable"]
+    assert examined(cli, "--fix")["view"]["fixed"]
+    assert cli.flow("f-1")["goal"] == "Goal 1"
+    assert examined(cli) == {}
+
+
+def test_many_loose_objects_are_worth_a_note(cli, monkeypatch):
+    from gitflowstate import upkeep
+
+    monkeypatch.setattr(upkeep, "MANY_LOOSE", 5)
+    found = examined(cli)["upkeep"]
+    assert (found["note"], found["next"]) == (True, "gfs gc")
+
+
+def test_a_clone_is_examined_too(cli, tmp_path):
+    git(tmp_path, "clone", "-q", f"file://{cli.gitdir}", "clone")
+    copy = clirun.Cli(tmp_path / "clone")
+    assert examined(copy) == {}
+    for path in copy.gitdir.glob("objects/pack/*"):
+        path.unlink()
+    assert "is missing" in examined(copy, "--fix")["repository"]["problem"]
