@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -58,7 +61,7 @@ def work(
         wait=not no_wait,
     )
     executor = CommandExecutor(command, config.text(result_template, "--result-template"))
-    with WorkerLock(gitdir, settings.worker, settings.flow) as lock:
+    with _hang_up_terminates(), WorkerLock(gitdir, settings.worker, settings.flow) as lock:
         run = Worker(settings, store, executor, config.Clock(), Workers(gitdir), _show)
         try:
             report = run.run()
@@ -67,6 +70,18 @@ def work(
             lock.keep = bool(run.running)
             output.progress("")
     _answer(session, report.flow, report.completed, report.blocked)
+
+
+@contextmanager
+def _hang_up_terminates() -> Iterator[None]:
+    """Let a worker whose terminal is closed give back what it holds, unless that is ignored."""
+    before = signal.getsignal(signal.SIGHUP)
+    if before is signal.SIG_DFL:  # nohup has it ignored
+        signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def _answer(session: Session, flow: Flow, completed: int, blocked: list[str]) -> None:

@@ -137,6 +137,7 @@ def working(cli: Cli, folder, *options: str) -> subprocess.Popen[bytes]:
     """Start a worker whose two tasks run for ever; return it once both do."""
     script = f"cd {folder}; echo $$ > $GFS_TASK_ID.new; mv $GFS_TASK_ID.new $GFS_TASK_ID; sleep 99"
     words = [SCRIPT, "work", "plan", "--jobs", "2", *options, "--", "sh", "-c", script]
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whatever this run was started under
     process = subprocess.Popen(
         words,
         env=os.environ | {"GFS_REPO": str(cli.folder)},
@@ -167,7 +168,11 @@ def is_there(pid: int) -> bool:
 @pytest.mark.req("R-TS-11")
 @pytest.mark.parametrize(
     ("number", "code", "said"),
-    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
+    [
+        (signal.SIGINT, 130, "interrupted"),
+        (signal.SIGTERM, 143, "terminated"),
+        (signal.SIGHUP, 143, "terminated"),  # its terminal was closed
+    ],
 )
 def test_a_worker_that_is_stopped_gives_its_claims_back(flow, tmp_path, number, code, said):
     planned(flow, {"t1": [], "t2": []}, t2={"on_interrupt": "hold"})
