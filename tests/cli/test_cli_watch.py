@@ -13,6 +13,8 @@ from clirun import SCRIPT
 from flowrepo import Change, imported
 from gitrepo import git
 
+from gitflowstate.adapters import registry
+
 REF = "refs/gfs/cursors"
 CONSOLE = '[channels.console]\nkind = "console"\nmin_interval = 0\n'
 BOARD = '[channels.file]\nkind = "console"\nfile = "board.md"\nmin_interval = 0\n'
@@ -284,3 +286,12 @@ def test_without_a_time_it_stays_as_gfs_toml_says(quick):
 def test_a_watcher_that_was_mistyped_or_may_not_send_does_not_stay(quick):
     for name, code in (("nobody", 5), ("hook", 77)):
         assert quick.process("watch", name, "--every", "1").code == code
+
+
+def test_how_long_a_message_may_be_is_known_before_a_channel_is_made():
+    modules = {
+        kind: pytest.importorskip(f"gitflowstate.adapters.{kind}") for kind in registry.KINDS
+    }
+    assert {kind: registry.LIMITS[kind] for kind in modules} == {
+        kind: module.LIMIT for kind, module in modules.items()
+    }
