@@ -116,13 +116,17 @@ _ORDER = {"final": 0, "waiting": 1, "status": 2}
 
 
 class Rules(NamedTuple):
-    """What one channel wants to hear of, and how often; an empty filter lets all pass."""
+    """What one channel wants to hear of, and how often; an empty filter lets all pass.
+
+    `linked` lets only flows pass that name an issue: there is no other place to tell of them.
+    """
 
     interval_s: int = INTERVAL_S
     labels: tuple[str, ...] = ()
     owners: tuple[str, ...] = ()
     statuses: tuple[str, ...] = ()
     per_hour: int | None = None
+    linked: bool = False
 
 
 class Reported(NamedTuple):
@@ -184,6 +188,7 @@ def _wanted(flow: Flow, rules: Rules) -> bool:
         (not rules.labels or bool({*rules.labels} & {*flow.labels}))
         and (not rules.owners or flow.owner in rules.owners)
         and (not rules.statuses or flow.status in rules.statuses)
+        and (not rules.linked or any(link.rel == "issue" for link in flow.links))
     )
 
 

@@ -10,7 +10,7 @@ from samples import AT, flow
 from gitflowstate import codec, cursormachine, due
 from gitflowstate.cursors import Budget, Cursor, Delivery, Parked, receipt_path
 from gitflowstate.due import Reported, Rules
-from gitflowstate.model import Waiting
+from gitflowstate.model import Link, Waiting
 from gitflowstate.watchops import Ack
 
 RULES = Rules()
@@ -136,6 +136,13 @@ def test_an_end_that_was_acknowledged_is_not_repeated_after_a_roll_back():
 def test_filters_say_which_flows_a_channel_hears_of(rules, passes):
     document = flow("running", labels=("a", "b"))
     assert bool(kinds(document, rules=rules)) is passes
+
+
+def test_a_channel_without_a_place_of_its_own_hears_of_flows_that_name_an_issue():
+    rules = Rules(linked=True)
+    issue, other = (Link(rel=rel, href="ann/flows#12") for rel in ("issue", "report"))
+    assert kinds(flow(links=(other, issue)), rules=rules) == ["status"]
+    assert kinds(flow(links=(other,)), rules=rules) == []
 
 
 # ── what is due ─────────────────────────────────────────────────────────────────────────────────

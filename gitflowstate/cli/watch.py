@@ -112,8 +112,14 @@ def _show(session: Session) -> Callable[[str], None] | None:
 
 def rules_of(asked: ChannelSettings) -> Rules:
     """Return what a channel wants to hear of, and how often."""
-    per_hour = PER_HOUR.get(asked.kind)
-    return Rules(asked.min_interval, asked.labels, asked.owners, asked.statuses, per_hour)
+    return Rules(
+        asked.min_interval,
+        asked.labels,
+        asked.owners,
+        asked.statuses,
+        per_hour=PER_HOUR.get(asked.kind),
+        linked=asked.kind == "github" and asked.target is None,
+    )
 
 
 def target_of(asked: ChannelSettings) -> Callable[[Flow], str | None]:

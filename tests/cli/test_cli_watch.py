@@ -12,8 +12,12 @@ import pytest
 from clirun import SCRIPT
 from flowrepo import Change, imported
 from gitrepo import git
+from samples import flow as made_flow
 
 from gitflowstate.adapters import registry
+from gitflowstate.cli.watch import rules_of, target_of
+from gitflowstate.model import Link
+from gitflowstate.settings import ChannelSettings
 
 REF = "refs/gfs/cursors"
 CONSOLE = '[channels.console]\nkind = "console"\nmin_interval = 0\n'
@@ -295,3 +299,20 @@ def test_how_long_a_message_may_be_is_known_before_a_channel_is_made():
     assert {kind: registry.LIMITS[kind] for kind in modules} == {
         kind: module.LIMIT for kind, module in modules.items()
     }
+
+
+def test_where_a_message_goes():
+    linked = made_flow(
+        links=(Link(rel="report", href="r.md"), Link(rel="issue", href="ann/flows#12"))
+    )
+    anywhere = ChannelSettings("github")
+    somewhere = anywhere._replace(target="ann/flows#1")
+    chat = ChannelSettings("slack", target="C01")
+    assert [target_of(each)(linked) for each in (anywhere, somewhere, chat)] == [
+        "ann/flows#12", "ann/flows#12", "C01",
+    ]  # fmt: skip
+    assert [target_of(each)(made_flow()) for each in (anywhere, somewhere, chat)] == [
+        None, "ann/flows#1", "C01",
+    ]  # fmt: skip
+    assert [rules_of(each).linked for each in (anywhere, somewhere, chat)] == [True, False, False]
+    assert (rules_of(anywhere).per_hour, rules_of(chat).per_hour) == (400, None)
