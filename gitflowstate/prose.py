@@ -98,6 +98,11 @@ def terminal(text: str, *, lines: bool = True) -> str:
     return _shown(lines=lines).sub(_escape, text)
 
 
+def json_text(text: str) -> str:
+    r"""Return JSON of the same value, safe for a terminal: what is unseen is shown as `\u202e`."""
+    return text if text.isascii() else _shown(lines=True).sub(_escape_in_json, text)
+
+
 def markdown(text: str) -> str:
     """Return `text` as one line of Markdown that renders as plain text wherever it stands.
 
@@ -154,6 +159,13 @@ def _seen(text: str) -> str:
 
 def _escape(run: re.Match[str]) -> str:
     return run[0] if _joins(run) else run[0].encode("unicode_escape").decode("ascii")
+
+
+def _escape_in_json(run: re.Match[str]) -> str:
+    if _joins(run):
+        return run[0]
+    units = run[0].encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
 
 
 def _joins(run: re.Match[str]) -> bool:

@@ -88,7 +88,7 @@ def lock_timeout() -> float:
     if not 0 <= seconds <= _MAX_TIMEOUT_S:  # not-a-number compares false too
         raise Usage(
             f"GFS_LOCK_TIMEOUT must be seconds from 0 to 86400, not {value[:40]!r}",
-            hint=f"set GFS_LOCK_TIMEOUT to seconds, such as {DEFAULT_LOCK_TIMEOUT_S:g}, or unset it",
+            hint="set GFS_LOCK_TIMEOUT to seconds, such as 10, or unset it",
         )
     return seconds
 

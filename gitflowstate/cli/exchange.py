@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gitflowstate import codec, loader, ops, rules
+from gitflowstate import codec, loader, ops, prose, rules
 from gitflowstate.cli import config, output
 from gitflowstate.cli.resources import resource
 from gitflowstate.cli.session import Session
@@ -115,6 +115,8 @@ def export(
 ) -> None:
     """Print documents as they are stored: one, or a list that import takes.
 
+    What nobody would see in them, such as a change of direction, is escaped.
+
     Example: gfs export --all > flows.json
     """
     if every == bool(ids):
@@ -131,5 +133,5 @@ def export(
     documents = [codec.to_json(flow) for flow in flows]
     single = not every and len(flows) == 1
     body = documents[0] if single else documents
-    text = json.dumps(body, ensure_ascii=False, indent=2)
+    text = prose.json_text(json.dumps(body, ensure_ascii=False, indent=2))
     output.success(body, text, as_json=session.json)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import clirun
 import jsonschema
@@ -184,6 +185,20 @@ def test_one_is_a_document_and_several_are_a_list(flow):
     assert json.loads(flow("export", "other", "plan")) == [flow.flow("other"), flow.flow("plan")]
     assert flow.json("export", "plan") == flow.flow("plan")
     assert isinstance(json.loads(flow("export", "--all")), list)
+
+
+@pytest.mark.req("F6")
+def test_f6_what_is_unseen_is_exported_as_an_escape_of_the_same_value(flow):
+    words = "ünï \u202egnp.exe\u202c a\u200bb \U000e0041 \u2028 \U0001f469\u200d\U0001f680"
+    flow("update", "plan", "--progress", words)
+    for option in ("plan", "--all"):
+        told = flow("export", option)
+        escapes = re.findall(r"(?:\\u[0-9a-f]{4})+", told)
+        assert escapes == [f"\\u{code}" for code in ("202e", "202c", "200b", "db40\\udc41", "2028")]
+        assert "ünï" in told
+        assert not set(told) & set("\u202e\u202c\u200b\U000e0041\u2028")
+        (document,) = [json.loads(told)] if option == "plan" else json.loads(told)
+        assert document["progress"] == words
 
 
 def test_export_is_told_what(flow):
