@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 
@@ -410,6 +411,18 @@ def test_h15_h16_an_answer_that_does_not_show_the_comment_is_no_success(hub, sta
     channel = hub.channel()
     with pytest.raises(Unknown):
         channel.post(notice())
+    channel.close()
+
+
+@pytest.mark.req("H12", "F11")
+def test_h12_only_status_201_is_a_new_comment(hub):
+    """A redirect that a client follows turns the POST into a GET, which shows an older one."""
+    body = json.dumps({"id": 9, "body": notice().text, "user": {"id": BOT}}).encode()
+    hub.server.script += [Answer(200, body), Answer(201, body)]
+    channel = hub.channel()
+    with pytest.raises(Unknown):
+        channel.post(notice())
+    assert channel.post(notice()) == "octo/hello#12/9"
     channel.close()
 
 
