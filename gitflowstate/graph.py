@@ -11,12 +11,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from gitflowstate import prose
 from gitflowstate.errors import Invalid
 from gitflowstate.kinds import Time
 from gitflowstate.model import Flow, Task, instant, live
 
 _DIGITS = re.compile(r"([0-9]+)")
 _NAMED = 20  # tasks of a cycle that are named before the rest are counted
+_REASON = 200  # columns of why a task failed
 
 
 class Blocker(NamedTuple):
@@ -191,6 +193,15 @@ def _blockers(flow: Flow, task: Task, now: Time, statuses: Mapping[str, str]) ->
     return found
 
 
+def _stated(task: Task) -> str:
+    """Return what is recorded of a task that waits or has failed, after a colon."""
+    if task.waiting:
+        return f": {task.waiting.reason}; until {task.waiting.condition}"
+    if task.status == "failed" and task.reason:
+        return f": {prose.cut(prose.fold(task.reason), _REASON)}"
+    return ""
+
+
 def _own_blockers(task: Task, now: Time) -> Iterator[Blocker]:
     if task.claim is not None:
         over = instant(task.claim.until) <= instant(now)
@@ -198,8 +209,7 @@ def _own_blockers(task: Task, now: Time) -> Iterator[Blocker]:
         held = f"{task.id} is claimed by {task.claim.worker} until {task.claim.until}{end}"
         yield Blocker("claim", held)
     if task.status != "pending":
-        why = f": {task.waiting.reason}; until {task.waiting.condition}" if task.waiting else ""
-        yield Blocker("status", f"{task.id} is {task.status}{why}")
+        yield Blocker("status", f"{task.id} is {task.status}{_stated(task)}")
     elif task.process is not None:
         yield Blocker("process", f"{task.id} is served by the process {task.process}")
     if task.not_before is not None and instant(task.not_before) > instant(now):

@@ -265,7 +265,7 @@ def test_a_failure_is_tried_again_until_the_attempts_are_used_up():
     assert Counter(script.started) == {"t1": 3, "t3": 1}
     failed = shelf.task("t1")
     assert (failed.status, failed.failures, failed.reason) == ("failed", 3, "exit code 1")
-    assert report.blocked == ["t1: t1 is failed", "t2: t1 is failed"]
+    assert report.blocked == ["t1: t1 is failed: exit code 1", "t2: t1 is failed"]
 
 
 @pytest.mark.req("C-17")

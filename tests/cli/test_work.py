@@ -84,7 +84,7 @@ def test_what_cannot_go_on_is_left_with_8_and_the_reasons(lesson):
     result = lesson.run("work", "plan", "--json", "--", "sh", "-c", script)
     assert result.code == 8
     assert result.error["details"]["blocked"] == [
-        "t2: t2 is failed",
+        "t2: t2 is failed: exit code 1",
         "t4: t2 is failed",
         "t5: t4 is pending",
     ]
@@ -94,7 +94,7 @@ def test_what_cannot_go_on_is_left_with_8_and_the_reasons(lesson):
     told = lesson.run("work", "plan", "--", "false")
     assert told.err.splitlines()[0] == (
         "error: plan: 3 of 5 tasks are not done: "
-        "t2: t2 is failed; t4: t2 is failed; t5: t4 is pending"
+        "t2: t2 is failed: exit code 1; t4: t2 is failed; t5: t4 is pending"
     )
 
 
