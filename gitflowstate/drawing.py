@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from gitflowstate import graph, prose
 from gitflowstate.model import Flow, Task
-from gitflowstate.phrases import MARKS, inline
+from gitflowstate.phrases import MARKS, inline, more, within
 
 WIDTH = 80  # columns
 _DEEPEST = 8  # levels that are indented further; past them the edges alone tell
@@ -46,12 +46,17 @@ def levels(tasks: tuple[Task, ...]) -> list[list[Task]]:
 def text(flow: Flow, states: Mapping[str, str]) -> str:
     """Draw the graph as lines of at most 80 columns: mark, id, goal, what it needs.
 
-    Only a goal is ever cut, so long ids can make a line longer.
+    Only a goal is ever cut, so long ids can make a line longer. Of a graph that is too large, the
+    most urgent tasks are drawn, and the others counted.
     """
     width = max((len(inline(task.id)) for task in flow.children), default=0)
-    lines = []
+    lines, drawn = [], []
     for depth, level in enumerate(levels(flow.children)):
+        drawn += [states[task.id] for task in level]
         lines += [_line(task, min(depth, _DEEPEST), width, states[task.id]) for task in level]
+    shown = within(lines, drawn)
+    left = len(lines) - len(shown)
+    lines = [lines[place] for place in sorted(shown)] + ([more(left, flow)] if left else [])
     legend = [f"{MARKS[state]} {state}" for state in dict.fromkeys(states.values())]
     return "\n".join([*lines, "", "  ".join(legend)]) if lines else ""
 

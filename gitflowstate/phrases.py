@@ -6,7 +6,7 @@ it is one line, so that no text can pose as another field. Markup stays as it wa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gitflowstate import prose
@@ -28,6 +28,9 @@ MARKS = {
     "done": "[x]",
     "failed": "[!]",
 }
+MOST_SHOWN = 12_000  # bytes of tasks in one answer for people; --json has them all
+# Which tasks are kept where there is no room for all: those that want someone, then open ones.
+_URGENCY = ("failed", "stale", "waiting", "claimed", "running", "ready", "scheduled", "blocked")
 _NAMED = 5  # dependencies that are named before the rest are counted
 
 
@@ -90,6 +93,29 @@ def situation(
         verb = "lease ended" if state == "stale" else "until"
         return f"by {inline(task.claim.worker)}, {verb} {when(task.claim.until, now, zone)}"
     return "set to running by hand" if state == "stale" else ""
+
+
+def within(texts: Sequence[str], states: Sequence[str], most: int = MOST_SHOWN) -> list[int]:
+    """Return the places of the texts that fit into `most` bytes: all in order, or urgent first.
+
+    `states` are those of the tasks that the texts are about. One is always among them.
+    """
+    sizes = [len(text.encode("utf-8", "replace")) + 1 for text in texts]
+    places = list(range(len(texts)))
+    if sum(sizes) <= most:
+        return places
+    rank = {state: number for number, state in enumerate(_URGENCY)}
+    places.sort(key=lambda place: rank.get(states[place], len(rank)))
+    for count, place in enumerate(places):
+        most -= sizes[place]
+        if most < 0 and count:
+            return places[:count]
+    return places
+
+
+def more(count: int, flow: Flow) -> str:
+    """Return the line that says how many tasks are not shown, and where they are."""
+    return f"{count:,} more: gfs show {inline(flow.id)} --json"
 
 
 def _blocked(flow: Flow, task: Task, states: Mapping[str, str]) -> str:

@@ -14,7 +14,7 @@ from gitflowstate import prose
 from gitflowstate.due import STALE_AFTER, elapsed, flow_state, span, task_states
 from gitflowstate.kinds import Time
 from gitflowstate.model import Flow, Note, Task, Waiting
-from gitflowstate.phrases import MARKS, inline, situation, when
+from gitflowstate.phrases import MARKS, inline, more, situation, when, within
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -103,13 +103,21 @@ def _tasks(flow: Flow, now: Time, zone: tzinfo | None, paint: Paint) -> Iterator
     done = sum(state == "done" for state in states.values())
     widths = max(map(len, states.values())), max(len(inline(name)) for name in states)
     yield from _field("tasks", f"{done} of {len(flow.children)} done")
+    blocks = []
     for task in flow.children:
-        state, name = states[task.id], inline(task.id)
-        gap = " " * (widths[0] - len(state))
-        start, *others = _hung(f"{name:{widths[1]}}  ", task.goal)
-        yield f"  {MARKS[state]} {paint(state)}{gap}  {start}"
-        yield from (" " * (widths[0] + 8) + line if line else "" for line in others)
-        yield from _task_details(task, situation(flow, task, states, now, zone), now, zone)
+        why = _task_details(task, situation(flow, task, states, now, zone), now, zone)
+        blocks.append("\n".join([*_task(task, states[task.id], widths, paint), *why]))
+    shown = within(blocks, [*states.values()])
+    yield from (blocks[place] for place in shown)
+    if len(shown) < len(blocks):
+        yield f"  {more(len(blocks) - len(shown), flow)}"
+
+
+def _task(task: Task, state: str, widths: tuple[int, int], paint: Paint) -> Iterator[str]:
+    gap = " " * (widths[0] - len(state))
+    start, *others = _hung(f"{inline(task.id):{widths[1]}}  ", task.goal)
+    yield f"  {MARKS[state]} {paint(state)}{gap}  {start}"
+    yield from (" " * (widths[0] + 8) + line if line else "" for line in others)
 
 
 def _task_details(task: Task, why: str, now: Time, zone: tzinfo | None) -> Iterator[str]:

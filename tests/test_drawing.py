@@ -83,9 +83,23 @@ def test_a_cycle_made_by_hand_is_drawn_all_the_same():
 
 def test_a_long_chain_neither_recurses_nor_drifts_off_the_screen():
     flow = of({f"t{n}": (f"t{n - 1}",) if n else () for n in range(2000)})
+    assert len(levels(flow.children)) == 2000
     lines = drawn("text", flow).split("\n")
-    assert len(lines) == 2002
     assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.req("L23")
+def test_l23_of_a_large_graph_the_most_urgent_tasks_are_drawn_in_their_order():
+    flow = of({f"t{n}": (f"t{n - 1}",) if n else () for n in range(2000)})
+    states = dict.fromkeys((task.id for task in flow.children), "done")
+    states |= {"t1500": "failed", "t1700": "ready", "t1600": "waiting"}
+    picture = FORMS["text"](flow, states)
+    assert len(picture) < 20_000
+    *lines, left, _, _ = picture.split("\n")
+    names = [int(line.split("]")[1].split()[0][1:]) for line in lines]
+    assert names == sorted(names)
+    assert names[-3:] == [1500, 1600, 1700]
+    assert left == f"{2000 - len(names):,} more: gfs show {flow.id} --json"
 
 
 def test_many_dependencies_are_counted():

@@ -94,6 +94,8 @@ def why(
         found = ((0, *pair) for pair in graphs.unfinished(flow, now))
     else:
         found = graphs.chain(flow, taskrules.task_of(flow, task), now)
+    from gitflowstate import phrases
+
     lines: list[str] = []
     rows: list[dict[str, Any]] = []
     for depth, current, blockers in found:
@@ -101,8 +103,18 @@ def why(
         lines.append(f"{'  ' * min(depth, MAX_INDENT)}{current.id}: {output.line(reasons)}")
         rows.append({"task": current.id, "depth": depth, "why": [b._asdict() for b in blockers]})
     nothing = f"every task of {flow.id} is done" if flow.children else f"{flow.id} has no tasks"
-    text = "\n".join(lines) or nothing
-    output.success({"id": flow.id, "why": rows}, text, as_json=session.json)
+    states = due.task_states(flow, now)
+    # A chain is told from its beginning, whatever the states are.
+    urgent = [states[row["task"]] if task is None else "" for row in rows]
+    shown = phrases.within(lines, urgent)
+    left = len(lines) - len(shown)
+    lines = [lines[place] for place in shown]
+    lines += (
+        [f"{left:,} more: {' '.join(filter(None, ('gfs why', flow.id, task)))} --json"]
+        if left
+        else []
+    )
+    output.success({"id": flow.id, "why": rows}, "\n".join(lines) or nothing, as_json=session.json)
 
 
 @reads

@@ -156,6 +156,21 @@ def test_why_of_a_long_chain_does_not_wander_to_the_right(flow):
     assert flow.json("why", "chain", "c399")["why"][-1]["depth"] == 399
 
 
+@pytest.mark.req("L23")
+def test_l23_a_large_flow_is_told_in_part_and_says_where_the_rest_is(flow):
+    tasks = [{"id": f"t{n}", "goal": "Do it", "priority": n} for n in range(2000)]
+    flow("create", "Large", "--id", "large", "--plan", "-", stdin=json.dumps(tasks).encode())
+    flow("task", "fail", "large", "t1999", "--reason", "no\nnetwork")
+    for verb in ("show", "why", "graph"):
+        told = flow(verb, "large")
+        assert len(told) < 20_000
+        assert "t1999" in told
+        assert re.search(r"^ *1,\d{3} more: gfs (show|why) large --json$", told, re.MULTILINE)
+    assert flow("why", "large").startswith("t1999: t1999 is failed: no network\n")
+    assert len(flow.json("why", "large")["why"]) == 2000
+    assert len(flow.json("show", "large")["tasks"]) == 2000
+
+
 def test_why_of_a_flow_that_is_done_and_of_no_task(lesson):
     lesson.refuses(5, "why", "plan", "t9")
     for number in range(1, 6):
