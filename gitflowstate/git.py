@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 from gitflowstate import commits, layout
 from gitflowstate.commits import CommitInfo
 from gitflowstate.errors import Corrupt
-from gitflowstate.objects import Objects, Oid
+from gitflowstate.objects import Incoming, Objects, Oid
 from gitflowstate.refs import Refs
 from gitflowstate.staging import Staged, stage
 from gitflowstate.swap import Reflog, Swap
@@ -31,12 +31,15 @@ _LOOK_BACK = 10_000
 class Repository:
     """An open repository. Close it, or use it as a context manager."""
 
-    def __init__(self, found: layout.Layout) -> None:
+    def __init__(self, found: layout.Layout, incoming: str | None = None) -> None:
         self.gitdir = Path(found.common)
         self.config = found.config
         self.shallow = found.shallow
         self.warnings: list[str] = []
-        self._objects = Objects(f"{found.common}/objects", found.modes)
+        folder = f"{found.common}/objects"
+        self._objects = (
+            Incoming(folder, found.modes, incoming) if incoming else Objects(folder, found.modes)
+        )
         self._trees = Trees(self._objects)
         self._refs = Refs(found.common)
         self._modes = found.modes
@@ -52,6 +55,13 @@ class Repository:
         is checked out).
         """
         return cls(layout.locate(str(gitdir), trust, writing=writing))
+
+    @classmethod
+    def receiving(
+        cls, gitdir: Path, incoming: Path, *, trust: frozenset[str] = frozenset()
+    ) -> Repository:
+        """Open a repository with the objects of a push that is not accepted yet, to judge them."""
+        return cls(layout.locate(str(gitdir), trust, writing=False), str(incoming))
 
     @classmethod
     def init(cls, gitdir: Path) -> Repository:

@@ -165,6 +165,29 @@ class Objects:
                 fsync_folder(folder)
 
 
+class Incoming(Objects):
+    """The objects of a repository, and those of a push into it that nobody has accepted yet."""
+
+    def __init__(self, folder: str, modes: Modes, incoming: str) -> None:
+        super().__init__(folder, modes)
+        self._incoming = Objects(incoming, modes)
+
+    def read(self, oid: Oid, kind: str, limit: int) -> bytes:
+        """Return the body of an object, wherever it is."""
+        if self._incoming.contains(oid):
+            return self._incoming.read(oid, kind, limit)
+        return super().read(oid, kind, limit)
+
+    def contains(self, oid: Oid) -> bool:
+        """Return whether an object is in either place."""
+        return self._incoming.contains(oid) or super().contains(oid)
+
+    def close(self) -> None:
+        """Close the packs of both."""
+        self._incoming.close()
+        super().close()
+
+
 def _broken(oid: Oid, why: str) -> Corrupt:
     return Corrupt(
         f"object {oid} is corrupt: {why}",

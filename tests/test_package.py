@@ -42,7 +42,7 @@ def gfs(installed, *arguments, cwd):
 @pytest.mark.long
 def test_what_installed_verbs_read_travels_in_the_wheel(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
-    for folder in ("schemas", "examples"):
+    for folder in ("schemas", "examples", "hooks"):
         for path in (ROOT / folder).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
                 assert f"gitflowstate/_data/{path.relative_to(ROOT)}" in names

@@ -63,11 +63,13 @@ VERBS = {
     "restore": "backup",
     "doctor": "doctor",
     "gc": "gc",
+    "hooks": "hooks",
 }
 # The verbs that are words of a noun, such as `gfs task claim`: all in the noun's own module.
 NOUNS = {
     "task": ("add", "claim", "renew", "release", "done", "fail", "wait", "resume", "retry"),
     "channel": ("list", "check", "reset"),
+    "hooks": ("install", "remove", "check"),
 }
 _SIGNALS = {INTERRUPTED: "interrupted", TERMINATED: "terminated"}
 

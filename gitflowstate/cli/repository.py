@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +16,7 @@ from gitflowstate.cli.session import Session, quoted
 from gitflowstate.cli.verb import reads
 from gitflowstate.documents import Broken
 from gitflowstate.errors import Corrupt, NotFound
+from gitflowstate.git import Repository
 from gitflowstate.location import Location
 from gitflowstate.model import GOVERNED
 from gitflowstate.store import Store
@@ -105,6 +107,10 @@ def verify(
         typer.Argument(metavar="[A..B]", help="Commits after A up to B."),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Edits by hand are errors.")] = False,
+    incoming: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Objects of a push that a hook judges; whole ids only."),
+    ] = None,
 ) -> None:
     """Replay history: every document must be what its operations give.
 
@@ -112,9 +118,14 @@ def verify(
 
     Example: gfs verify
     """
-    store = session.store()
-    since, until = _range(session, span)
-    report = history.verify(store.repo, until, since, _progress)
+    if incoming is not None:
+        report, broken = _pushed(session, Path(incoming), span or ""), []
+    else:
+        store = session.store()
+        since, until = _range(session, span)
+        report = history.verify(store.repo, until, since, _progress)
+        at_head = until == store.head().oid and not report.problems
+        broken = [*_unusable(store)] if at_head else []
     output.progress("")
     data = {
         "commits": report.commits,
@@ -122,8 +133,6 @@ def verify(
         "problems": report.problems,
         "shallow": report.shallow,
     }
-    at_head = until == store.head().oid and not report.problems
-    broken = [*_unusable(store)] if at_head else []
     data["unusable"] = [{"path": item.path, "message": item.error.message} for item in broken]
     if report.problems or (strict and (report.unmanaged or broken)):
         hint = "git show that commit; the bytes are left alone"
@@ -134,6 +143,17 @@ def verify(
     if report.shallow:
         lines.append("the first commit of this shallow clone was taken as given")
     output.success(data, "\n".join(lines), as_json=session.json)
+
+
+def _pushed(session: Session, incoming: Path, span: str) -> history.Report:
+    """Judge what is pushed into a repository, whether that holds flows yet or not."""
+    place = Path(session.repo_argument or config.working_folder())
+    start, dots, end = span.partition("..")
+    since, until = (start, end) if dots else (None, start)
+    with Repository.receiving(place, incoming, trust=config.trust()) as repo:
+        if not re.fullmatch("[0-9a-f]{40}", until) or not repo.has(until):
+            raise NotFound(f"there is no commit {until[:40]!r} in that push", hint="git log")
+        return history.verify(repo, until, since)
 
 
 def _unusable(store: Store) -> Iterator[Broken]:
@@ -170,9 +190,9 @@ def _range(session: Session, span: str | None) -> tuple[str | None, str]:
 def _commit(session: Session, text: str) -> str:
     """Return the commit that a full or short id names, along the history of the head."""
     store = session.store()
+    if re.fullmatch("[0-9a-f]{40}", text) and store.repo.has(text):
+        return text
     for commit in store.repo.lineage(store.head().oid, GOVERNED):
         if len(text) >= 4 and commit.oid.startswith(text):  # noqa: PLR2004  as git abbreviates
             return commit.oid
-    if len(text) == 40 and store.repo.has(text):  # noqa: PLR2004  a whole id
-        return text
     raise NotFound(f"there is no commit {text[:40]!r} behind the head", hint="git log")
