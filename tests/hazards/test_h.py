@@ -266,6 +266,7 @@ def test_h12_an_issue_that_moved_to_another_repository_is_followed_there(began):
     assert began.receipt().message.startswith("octo/other#7/")
     (comment,) = began.server.issues[1002, 7].comments
     assert marker.read(comment["body"]) == ("f-1", "status", 2)
+    assert began.receipt().gone == 0  # nobody removed anything
 
 
 @pytest.mark.req("H12", "F11", "G3")
