@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from gitflowstate import prose
 from gitflowstate.due import STALE_AFTER
 from gitflowstate.items import HEAD, KINDS, MORE, NEVER, Context, Item, items
 from gitflowstate.kinds import Time
@@ -123,14 +124,10 @@ def _cut_line(choice: _Choice, shown: _Shown, *, short: bool) -> Iterable[str]:
     if not within + flows:
         return
     counts = {"flow": flows, **({"item": within} if short else counts)}
-    named = [_count(number, kind) for kind, number in counts.items() if number]
+    named = [prose.count(number, kind) for kind, number in counts.items() if number]
     if short:
         yield f"cut: {', '.join(named)}; see gfs {'list' if flows else 'show'}"
         return
     only = f" {inline(shown.flows[0].id)}" if len(shown.flows) == 1 else ""
     see = ["gfs list"] * bool(flows) + [f"gfs show{only}"] * bool(within)
     yield f"cut: {', '.join(named)}; see {' and '.join(see)}"
-
-
-def _count(number: int, kind: str) -> str:
-    return f"{number:,} {kind}{'s' if number != 1 else ''}"

@@ -74,6 +74,8 @@ def _parse(text: str, decoder: json.JSONDecoder, depth: int = MAX_DEPTH) -> Any:
     try:
         value = decoder.decode(text)
     except json.JSONDecodeError as error:
+        if not text.strip():
+            raise refuse("", "is not JSON: it is empty", offset=0, line=1) from None
         offset = len(text[: error.pos].encode("utf-8", "surrogatepass"))
         rule = f"is not JSON: {error.msg} at line {error.lineno}, byte {offset}"
         raise refuse("", rule, offset=offset, line=error.lineno) from None

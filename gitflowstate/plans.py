@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gitflowstate import graph, guards, taskops
+from gitflowstate import graph, guards, prose, taskops
 from gitflowstate.errors import Invalid, Rejected, Stale
 from gitflowstate.model import Flow, Plan, Step, Task
 
@@ -29,7 +29,7 @@ def plan(op: taskops.Plan, flow: Flow) -> Flow:
 def _check_replaceable(op: taskops.Plan, flow: Flow) -> None:
     if not op.replace_plan:
         raise Rejected(
-            f"{flow.id} has a plan of {len(flow.children)} tasks already",
+            f"{flow.id} has a plan of {prose.count(len(flow.children), 'task')} already",
             hint=f"gfs graph {flow.id} shows it; --replace --reason REASON puts this one in place",
             next=["gfs", "graph", flow.id],
         )

@@ -30,6 +30,11 @@ _SPACE_CONTROLS = r"\x0b-\x0d\x1c-\x1f\x85\u2028\u2029"
 _CLUSTER_MAX = 10
 
 
+def count(number: int, noun: str) -> str:
+    """Return how many there are of something, such as `1 task` or `2,000 tasks`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def fold(text: str) -> str:
     """Return `text` as one line: white space folded to single spaces, unseen characters dropped."""
     return " ".join(_seen(text).split())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from gitflowstate import model
+from gitflowstate import model, prose
 from gitflowstate.kinds import (
     Count,
     Decision,
@@ -45,7 +45,7 @@ class Plan(FlowOp):
     def headline(self, flow: model.Flow | None) -> str:
         """Return how large the plan is."""
         number = f"plan {flow.plan}, " if flow and flow.plan else ""
-        return f"{number}{len(self.document.tasks)} tasks"
+        return f"{number}{prose.count(len(self.document.tasks), 'task')}"
 
 
 class TaskOp(FlowOp):

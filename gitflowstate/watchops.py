@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from gitflowstate import prose
 from gitflowstate.cursors import Acknowledged, Budget, Intent
 from gitflowstate.kinds import (
     Commit,
@@ -64,7 +65,7 @@ class Skip(CursorOp):
     def headline(self, flow: Flow | None) -> str:
         """Return how many."""
         del flow
-        return f"{len(self.ended.flows)} flows that had ended"
+        return f"{prose.count(len(self.ended.flows), 'flow')} that had ended"
 
 
 class Hold(CursorOp):
@@ -85,7 +86,7 @@ class Hold(CursorOp):
     def headline(self, flow: Flow | None) -> str:
         """Return how many messages are about to be sent."""
         del flow
-        return f"{len(self.notices)} messages"
+        return prose.count(len(self.notices), "message")
 
 
 class ReceiptOp(CursorOp):

@@ -81,7 +81,8 @@ def test_e1_e2_a_key_twice_and_bad_numbers_are_told_with_all_else():
 @pytest.mark.parametrize(
     ("content", "line", "said"),
     [
-        (b"", 1, "is not JSON"),
+        (b"", 1, "is not JSON: it is empty"),
+        (b" \n", 1, "is not JSON: it is empty"),
         (b"{}\n\n{}", 3, "is not JSON: Extra data"),
         (b'{"a": 1,\n}', 2, "is not JSON"),
         (b'{\n// no\n"a": 1}', 2, "is not JSON"),

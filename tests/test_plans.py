@@ -85,7 +85,7 @@ def test_the_plan_of_another_flow_is_refused(tag):
 @pytest.mark.req("R-TS-10", "R-TS-20", "R-TS-26")
 @pytest.mark.parametrize("there", [flow(children=(task(),)), flow(plan=1, children=(task(),))])
 def test_a_second_plan_is_refused_even_the_same_one(there):
-    with pytest.raises(Rejected, match="plan of 1 tasks already") as refused:
+    with pytest.raises(Rejected, match="plan of 1 task already") as refused:
         planned(there, document=plan(step("t1")))
     assert refused.value.details["next"] == ["gfs", "graph", "f-1"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gitflowstate import prose
 from gitflowstate.cli import config, output
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import reads
@@ -51,7 +52,7 @@ def _shown(row: dict[str, Any]) -> str:
     start = f"{row['channel']} ({row['kind']}): "
     if not row["begun"]:
         return output.line(f"{start}not begun; gfs watch {row['channel']} --once begins it")
-    owed = f"{len(row['owed'])} flows owed" if row["owed"] else "nothing owed"
+    owed = f"{prose.count(len(row['owed']), 'flow')} owed" if row["owed"] else "nothing owed"
     silent = f", silent until {row['silent_until']}" if row["silent_until"] else ""
     details = [f"{flow} is not taken: {why}" for flow, why in row["parked"].items()]
     lines = [output.line(f"{start}{owed}{silent}")]

@@ -37,7 +37,8 @@ def check(
         found += [{"file": name, **violation} for violation in checking.check_file(name, data)]
     if found:
         raise Invalid(
-            f"{len(found)} violations in {len({v['file'] for v in found})} of {len(files)} files",
+            f"{prose.count(len(found), 'violation')} in "
+            f"{len({v['file'] for v in found})} of {prose.count(len(files), 'file')}",
             violations=[{**violation, "path": _where(violation)} for violation in found],
         )
     output.success({"files": files}, f"{len(files)} valid", as_json=session.json)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
+from gitflowstate import prose
 from gitflowstate.cli import config, output
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import reads
@@ -142,7 +143,8 @@ def _tell(session: Session, channel: str, report: Report) -> None:
     data, text = data_of(channel, report), summary(channel, report)
     if report.failed or report.uncertain:
         raise Unavailable(
-            f"{text}: {report.failed} messages could not be sent, {report.uncertain} may have been",
+            f"{text}: {prose.count(report.failed, 'message')} could not be sent, "
+            f"{report.uncertain} may have been",
             hint="run the same command again: it looks for what may have arrived",
             **data,
         )
@@ -176,7 +178,7 @@ def summary(channel: str, report: Report) -> str:
     """Return what a pass did, on one line."""
     parts = [f"{len(report.told)} sent" if report.told else "nothing sent"]
     if report.owed:
-        parts.append(f"{len(report.owed)} flows owed")
+        parts.append(f"{prose.count(len(report.owed), 'flow')} owed")
     if report.parked:
         parts.append(f"{len(report.parked)} parked")
     if report.skipped:
@@ -199,7 +201,9 @@ def _preview(session: Session, channel: str, *, backfill: bool) -> None:
     for warning in report.warnings:
         output.warn(warning)
     messages = [{"edits": edits, **notice._asdict()} for notice, edits in planned]
-    lines = [f"{channel}: {len(planned)} messages would be sent; nothing was written"]
+    lines = [
+        f"{channel}: {prose.count(len(planned), 'message')} would be sent; nothing was written"
+    ]
     for notice, edits in planned:
         how = f"edits {edits}" if edits else "new"
         about = f"{notice.flow} r{notice.revision} {notice.kind}"

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from gitflowstate import prose
 from gitflowstate.cli import config, output
 from gitflowstate.cli.flow import FlowArgument
 from gitflowstate.cli.session import Session
@@ -93,7 +94,7 @@ def _answer(session: Session, flow: Flow, completed: int, blocked: list[str]) ->
         shown = "; ".join(blocked[:_SHOWN])
         more = f"; and {len(blocked) - _SHOWN} more" if len(blocked) > _SHOWN else ""
         raise Blocked(
-            f"{flow.id}: {len(left)} of {len(flow.children)} tasks are not done: {shown}{more}",
+            f"{flow.id}: {_of(len(left), len(flow.children))} not done: {shown}{more}",
             next=["gfs", "why", flow.id],
             blocked=blocked,
             **data,
@@ -101,8 +102,14 @@ def _answer(session: Session, flow: Flow, completed: int, blocked: list[str]) ->
     if not flow.children:
         plan = ["gfs", "plan", flow.id, "FILE"]
         raise Blocked(f"{flow.id} has no tasks", next=plan, **data)
-    text = f"{flow.id} r{flow.revision} {flow.status}: all {len(flow.children)} tasks are done"
+    count = len(flow.children)
+    every = f"all {count:,} tasks are" if count > 1 else "its one task is"
+    text = f"{flow.id} r{flow.revision} {flow.status}: {every} done"
     output.success(data, text, as_json=session.json)
+
+
+def _of(left: int, count: int) -> str:
+    return f"{left:,} of {prose.count(count, 'task')} {'is' if left == 1 else 'are'}"
 
 
 def _show(flow: Flow, running: int) -> None:

@@ -116,6 +116,7 @@ def test_an_id_with_other_content_is_a_conflict(cli):
         (b"3", ""),
         (b"{", ""),
         (b"", ""),
+        (b" \n", ""),
     ],
 )
 def test_what_is_no_valid_flow_is_refused_with_its_field(cli, data, path):

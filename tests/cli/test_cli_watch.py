@@ -53,7 +53,7 @@ def test_one_pass_after_another(flow):
     assert first.endswith("console: 1 sent\n")
     assert flow("watch", "console", "--once") == "console: nothing sent\n"
     flow("update", "plan", "--progress", "half way")
-    assert flow("watch", "console", "--once") == "console: nothing sent, 1 flows owed\n"
+    assert flow("watch", "console", "--once") == "console: nothing sent, 1 flow owed\n"
     flow("done", "plan", "--result", "out.md")
     told = flow("watch", "console", "--once")
     assert "out.md" in told
@@ -92,7 +92,7 @@ def test_a_file_is_kept_with_one_message_for_each_flow(quick):
 def test_a_preview_shows_the_messages_and_needs_no_token(quick):
     before = quick.state()
     told = quick("watch", "hook", "--dry-run")
-    assert told.startswith("hook: 1 messages would be sent; nothing was written\n")
+    assert told.startswith("hook: 1 message would be sent; nothing was written\n")
     assert "── plan r1 status, new: plan is pending: Compare options" in told
     assert "<!-- gfs:1 flow=plan kind=status rev=1 -->" in told
     data = quick.json("watch", "hook", "--dry-run")
@@ -130,7 +130,7 @@ def test_what_is_parked_is_exit_code_1_until_it_is_taken(quick):
     told = quick.run("watch", "hook", "--once", "--json", env=SECRET)
     assert (told.code, list(told.error["details"]["parked"])) == (1, ["plan"])
     listed = quick("channel", "list")
-    assert "hook (webhook): 1 flows owed\n  plan is not taken: " in listed
+    assert "hook (webhook): 1 flow owed\n  plan is not taken: " in listed
     configure(quick, HOOK, 'statuses = ["done"]\n')
     assert quick.run("watch", "hook", "--once", env=SECRET).code == 0
 
@@ -139,7 +139,7 @@ def test_what_could_not_be_sent_is_exit_code_75(quick):
     configure(quick, HOOK.replace("target", 'allow_addresses = ["127.0.0.1", "::1"]\ntarget'))
     result = quick.run("watch", "hook", "--once", env=SECRET)
     assert result.code == 75
-    assert "1 messages could not be sent" in result.err
+    assert "1 message could not be sent" in result.err
     assert "run the same command again" in result.err
 
 

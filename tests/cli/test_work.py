@@ -54,6 +54,15 @@ def test_working_again_does_nothing_more(lesson):
     assert lesson.head == head
 
 
+def test_one_task_is_no_plural(flow):
+    planned(flow, {"t1": []})
+    assert flow.message().startswith("plan r2 plan: plan 1, 1 task\n")
+    told = flow.run("work", "plan", "--", "false").err
+    assert told.startswith("error: plan: 1 of 1 task is not done: ")
+    flow("task", "retry", "plan", "t1", "--reason", "again")
+    assert flow("work", "plan", "--", "true").endswith(" its one task is done\n")
+
+
 @pytest.mark.req("R-TS-21")
 def test_the_work_follows_the_repository_and_no_copy_of_it(lesson):
     """The plain file for people is changed to say that all is done, and running."""
