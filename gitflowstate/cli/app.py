@@ -71,6 +71,7 @@ NOUNS = {
     "channel": ("list", "check", "reset"),
     "hooks": ("install", "remove", "check"),
 }
+_ECHOED = 20  # characters of an unknown option: it may be a text that begins with a dash
 _SIGNALS = {INTERRUPTED: "interrupted", TERMINATED: "terminated"}
 
 
@@ -113,6 +114,10 @@ class Verbs(TyperGroup):
 def _unknown(path: str, word: str, known: dict[str, str]) -> Usage:
     from difflib import get_close_matches
 
+    from gitflowstate import secrets
+
+    if secrets.find(word):
+        word = "..."
     near = get_close_matches(word, known, n=1)
     hint = f"did you mean: {path} {near[0]}" if near else f"{path} --help lists the commands"
     return Usage(f"{path} has no command {word[:60]!r}", hint=hint)
@@ -216,7 +221,19 @@ def _usage(error: TyperException) -> Usage:
     ctx = getattr(error, "ctx", None)
     command = ctx.command_path if ctx else "gfs"
     following = [*command.split(), "--help"]
-    return Usage(error.format_message(), hint=" ".join(following), next=following)
+    return Usage(_said(error), hint=" ".join(following), next=following)
+
+
+def _said(error: TyperException) -> str:
+    """Return what is wrong with the arguments; they may be a text, or a secret, gone astray."""
+    from gitflowstate import secrets
+
+    said = error.format_message()
+    kind = secrets.find(said)
+    if kind:
+        return f"the arguments are wrong, and one of them seems to hold a secret ({kind})"
+    option = getattr(error, "option_name", "")
+    return said.replace(option, f"{option[:_ECHOED]}...") if len(option) > _ECHOED else said
 
 
 def _help(error: GfsError) -> str:

@@ -107,6 +107,29 @@ def test_every_verb_has_help_with_an_example(cli):
         assert name in NOUNS or f"gfs {name}" in said.split("Example:")[1]
 
 
+PEM = f"-----BEGIN OPENSSH {'PRIVATE'} KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA"
+TOKEN = f"ghp_{'a1B2c3D4e5' * 4}"[:40]
+
+
+@pytest.mark.req("G1")
+@pytest.mark.parametrize(
+    "words",
+    [("create", PEM), ("note", "plan", PEM), (TOKEN,), ("list", TOKEN), ("list", "--limit", TOKEN)],
+    ids=["goal", "note", "verb", "too many", "no number"],
+)
+def test_g1_a_secret_that_went_astray_is_not_said_again(flow, words):
+    error = flow.refuses(2, *words)
+    for secret in (PEM, TOKEN):
+        assert secret[5:15] not in error["message"]
+        assert secret[-15:] not in error["message"]
+
+
+def test_a_text_that_begins_with_a_dash_is_not_said_to_the_end(cli):
+    error = cli.refuses(2, "create", "--a goal that begins with two dashes")
+    assert error["message"].startswith("No such option: --a goal that begins...")
+    assert cli.refuses(2, "list", "--colour")["message"].startswith("No such option: --colour")
+
+
 def test_a_wrong_verb_is_usage_with_the_nearest(cli):
     assert cli.refuses(2, "updat")["hint"] == "did you mean: gfs update"
     assert cli.refuses(2, "xyzzy")["hint"] == "gfs --help lists the commands"
