@@ -185,6 +185,9 @@ class Pass:
             raise
         self.failing = 0
         self._record(owed, item, result, sender)
+        if isinstance(result, Sought) and result.wait is not None:
+            self._fall_silent(result.wait)
+            return False
         return True
 
     def _record(

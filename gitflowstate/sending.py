@@ -37,10 +37,14 @@ class Muted(NamedTuple):
 
 
 class Sought(NamedTuple):
-    """The message, of a revision, may be there; `at` says when it was looked for in vain."""
+    """The message, of a revision, may be there; `at` says when it was looked for in vain.
+
+    `wait` is what the look itself was told: nothing may be sent before it is over.
+    """
 
     revision: int
     at: Time | None = None
+    wait: HoldOff | None = None
 
 
 class Sender:
@@ -86,7 +90,9 @@ class Sender:
         """Return what became of a message whose answer was lost, as far as that can be known."""
         try:
             known = self._adopted(notice, None, self._since(None, self.now()))
-        except (NotSent, Unknown, Refused, Gone, HoldOff, Unauthorised):
+        except HoldOff as wait:
+            return Sought(notice.revision, wait=wait)  # no request may leave before it is over
+        except (NotSent, Unknown, Refused, Gone, Unauthorised):
             return Sought(notice.revision)  # the next message meets it as well
         if known is not None:
             return Sent(known, replaced)

@@ -414,6 +414,18 @@ def test_a_look_that_fails_after_a_lost_answer_keeps_the_doubt(began):
     assert began.box.kinds("f-2") == [("status", 1)]
 
 
+@pytest.mark.req("L16")
+def test_a_look_that_is_told_to_wait_ends_the_pass_and_keeps_the_doubt(began):
+    began.lab.create("f-2")
+    began.lab.create("f-3")
+    silence = FAULTS["silence"]()
+    began.box.script = [("find", lambda: None), ("post", "lost"), ("find", silence)]
+    report = began.watch()
+    assert (told(report), report.uncertain) == ([], 1)
+    assert began.cursor.budget.until >= silence.until
+    assert began.box.kinds("f-3") == []  # nothing left after it was asked to wait
+
+
 @pytest.mark.req("R-TF-52")
 def test_an_edit_whose_answer_was_lost_is_made_again(began):
     began.lab.update("one")
