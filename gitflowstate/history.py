@@ -70,6 +70,20 @@ def at_revision(repo: Repository, head: str, flow: str, revision: int) -> Flow:
     return by_hand
 
 
+def before_revision(repo: Repository, head: str, flow: str, revision: int) -> Flow | None:
+    """Return a flow as it was before a revision; None where its history begins with that one.
+
+    An edit by hand and an import may leave out revisions.
+    """
+    with suppress(NotFound):
+        return at_revision(repo, head, flow, revision - 1)
+    for step in of_flow(repo, head, flow):
+        found = documents.flow_at(repo, step.commit.tree, flow)
+        if found is not None and found[0].revision < revision:
+            return found[0]
+    return None
+
+
 def unseen(
     repo: Repository, head: str, actor: str, flows: Iterable[str], most: int = MOST_UNSEEN
 ) -> dict[str, list[Step]]:

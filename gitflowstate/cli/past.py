@@ -88,7 +88,7 @@ def log(
 def diff(
     session: Session,
     id: FlowArgument,
-    a: Annotated[int | None, typer.Argument(metavar="[A]", help="From; the last but one.")] = None,
+    a: Annotated[int | None, typer.Argument(metavar="[A]", help="From; the one before B.")] = None,
     b: Annotated[int | None, typer.Argument(metavar="[B]", help="To; the present.")] = None,
 ) -> None:
     """Show what differs between two revisions of a flow.
@@ -100,9 +100,13 @@ def diff(
     store = session.store()
     present = store.flow(session.flow_id(id))
     after = present if b is None else _at(session, present, b)
-    first = after.revision - 1 if a is None else a
-    before = _at(session, present, first) if first > 0 else None
+    before: Flow | None
+    if a is None:
+        before = history.before_revision(store.repo, store.head().oid, present.id, after.revision)
+    else:
+        before = _at(session, present, a) if a > 0 else None
     text = compare.diff(before, after)
+    first = before.revision if before else 0
     data = {"id": present.id, "from": first, "to": after.revision, "diff": text}
     output.success(data, text or "no difference", as_json=session.json)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 
 import pytest
+from clirun import FOUNDING
+from gitrepo import git
 
 
 @pytest.fixture
@@ -65,6 +68,27 @@ def test_a_diff_is_the_last_change_or_between_revisions(past):
     assert (data["id"], data["from"], data["to"]) == ("plan", 3, 4)
     assert past("diff", "plan", "4") == "plan r4: no difference\n"
     assert past("diff", "other").splitlines()[0] == "other (none) -> r1"
+
+
+@pytest.mark.req("D1")
+def test_a_diff_goes_back_over_revisions_that_were_left_out(flow, tmp_path):
+    flow("update", "plan", "--progress", "one")
+    git(tmp_path, "clone", "-q", flow.gitdir, tmp_path / "clone")
+    (file,) = (tmp_path / "clone").glob("flows/*/plan.json")
+    document = json.loads(file.read_text()) | {"revision": 7, "progress": "by hand"}
+    file.write_text(json.dumps(document))
+    git(tmp_path / "clone", "commit", "-q", "-a", "-m", "by hand")
+    git(tmp_path / "clone", "push", "-q", "origin", "HEAD:main")
+    said = ["plan r2 -> r7", "progress: one -> by hand"]
+    assert flow("diff", "plan").splitlines() == said
+    data = flow.json("diff", "plan")
+    assert (data["from"], data["to"]) == (2, 7)
+    flow.refuses(5, "diff", "plan", "6")
+    flow("note", "plan", "x")
+    assert flow("diff", "plan").splitlines()[0] == "plan r7 -> r8"
+    flow("import", FOUNDING)
+    assert flow("diff", "flow-example-001").startswith("flow-example-001 (none) -> r4\n")
+    assert flow.json("diff", "flow-example-001")["from"] == 0
 
 
 @pytest.mark.parametrize("span", [("9",), ("1", "9"), ("9", "2")])
