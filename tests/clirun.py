@@ -29,6 +29,7 @@ SCRIPT = Path(sysconfig.get_path("scripts")) / "gfs"
 DATA = Path(__file__).parent / "data"
 FOUNDING = DATA / "flow-example-001.json"
 TERMINAL_WIDTH = "100"
+HEEDED = (signal.SIGINT, signal.SIGHUP)  # what nohup and a job in the background ignore
 # What no message may lead to (hazard L22): nothing of ours deletes, forces or begins again.
 HARMFUL = re.compile(
     r"\b(?:gfs|git(?: -\S+)*) +(?:init|clone|reset|checkout|clean|restore|prune|gc|rm|update-ref)\b"
@@ -144,6 +145,17 @@ def _process_state(cwd: Path | None):
         signal.signal(signal.SIGTERM, handler)
         gc.enable()
         gc.unfreeze()
+
+
+@contextmanager
+def heeding_signals():
+    """Let a process that is started here heed signals which this run was started to ignore."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in HEEDED}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class Cli:

@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from clirun import SCRIPT
+from clirun import SCRIPT, heeding_signals
 from flowrepo import Change, imported
 from gitrepo import git
 from samples import flow as made_flow
@@ -237,7 +237,7 @@ class Staying:
     def __init__(self, cli, *argv, env=None):
         self.err = cli.folder.parent / "err"
         environ = os.environ | {"GFS_REPO": str(cli.folder)} | (env or {})
-        with self.err.open("wb") as err:
+        with self.err.open("wb") as err, heeding_signals():
             self.process = subprocess.Popen(
                 [SCRIPT, "watch", *argv], env=environ, stdout=subprocess.DEVNULL, stderr=err
             )

@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from clirun import SCRIPT, Cli, Result
+from clirun import SCRIPT, Cli, Result, heeding_signals
 
 EDGES = {"t1": [], "t2": ["t1"], "t3": ["t1"], "t4": ["t2", "t3"], "t5": ["t4"]}
 
@@ -146,13 +146,13 @@ def working(cli: Cli, folder, *options: str) -> subprocess.Popen[bytes]:
     """Start a worker whose two tasks run for ever; return it once both do."""
     script = f"cd {folder}; echo $$ > $GFS_TASK_ID.new; mv $GFS_TASK_ID.new $GFS_TASK_ID; sleep 99"
     words = [SCRIPT, "work", "plan", "--jobs", "2", *options, "--", "sh", "-c", script]
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whatever this run was started under
-    process = subprocess.Popen(
-        words,
-        env=os.environ | {"GFS_REPO": str(cli.folder)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    with heeding_signals():
+        process = subprocess.Popen(
+            words,
+            env=os.environ | {"GFS_REPO": str(cli.folder)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
     deadline = time.monotonic() + 60
     while not all((folder / name).exists() for name in ("t1", "t2")):
         assert time.monotonic() < deadline, process.communicate()
