@@ -1,4 +1,4 @@
-"""What a command does not do before it answers: import what it needs not, and collect garbage.
+"""What a command does not do: import what it needs not, collect garbage, take itself apart.
 
 Judged by what is in memory after a command has run, through the entry that is installed: libraries
 that are imported inside functions do not show before. `tests/cli/test_cli_process.py` has the
@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -29,18 +30,29 @@ HEAVY = {
 }
 # What keeps one writer apart from another, and what is looked at before anything is written.
 WRITERS = {"filelock", "gitflowstate.locks", "gitflowstate.secrets", "gitflowstate.view", "secrets"}
+FULL = Path("/dev/full")
 REPORT = """
-import atexit, gc, json, sys
-from gitflowstate.__main__ import main
+import gc, json, os, sys
+from gitflowstate import __main__ as entry
 
 def collections():
     return sum(generation["collections"] for generation in gc.get_stats())
 
+def leave(code):
+    print(json.dumps([sorted(sys.modules), collections() - before, enabled]), flush=True)
+    os._exit(code)
+
 before, enabled = collections(), gc.isenabled()
-atexit.register(
-    lambda: print(json.dumps([sorted(sys.modules), collections() - before, enabled]))
-)
+entry._exit, sys.argv[0] = leave, "gfs"
+entry.main()
+"""
+# What is registered for the exit runs, or not.
+LEAVING = """
+import atexit, gc, sys
+from gitflowstate.__main__ import main
+atexit.register(print, "taken apart")
 sys.argv[0] = "gfs"
+{}
 main()
 """
 
@@ -98,3 +110,48 @@ def test_a_writer_brings_all_of_it(folder):
     """So the names above are not misspelt."""
     modules = run(folder, "note", "f-1", "Seen again")[1]
     assert modules >= WRITERS
+
+
+def left(folder, how, *words, stdout=subprocess.PIPE):
+    """Run a command after some other statements; return its exit code and what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", LEAVING.format(how), *words],
+        env=os.environ | {"GFS_REPO": str(folder)},
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    return done.returncode, (done.stdout or b"").decode(), done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [(("show", "f-1", "--path"), 0, "f-1.json"), (("show", "f-2", "--json"), 5, '"not-found"')],
+)
+def test_a_command_leaves_at_once_with_its_code_and_all_it_said(folder, words, code, said):
+    status, out, _ = left(folder, "", *words)
+    assert status == code
+    assert said in out
+    assert "taken apart" not in out
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "sys.setprofile(lambda *_: None)",
+        "sys.settrace(lambda *_: None)",
+        "gc.disable = lambda: None  # as if the verb had turned it on again",
+    ],
+)
+def test_who_is_watched_or_stays_ends_as_any_program(folder, how):
+    status, out, _ = left(folder, how, "show", "f-1", "--path")
+    assert status == 0
+    assert out.endswith("taken apart\n")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="only Linux has a device that is full")
+def test_an_answer_that_could_not_be_given_is_no_success(folder):
+    with FULL.open("wb") as full:
+        status, _, error = left(folder, "", "show", "f-1", "--path", stdout=full)
+    assert status != 0
+    assert "No space left" in error
