@@ -1,63 +1,27 @@
-"""What is wrong with a flow repository: findings, each with its evidence and a safe next step.
+"""What is wrong with the folder of a flow repository: locks, access, refs, the head, and storage.
 
-Rules: looking changes nothing, and works on a repository that cannot be opened; a finding that can
-be mended without losing anything carries how; no next step takes anything away or goes round a
-check.
+Rule: it works on a repository that cannot be opened, or whose head cannot be read.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
-from gitflowstate import handmade, history, layout, leftovers, torn, upkeep
-from gitflowstate.cursorstore import CursorStore, verify
+from gitflowstate import layout, leftovers, torn, upkeep
 from gitflowstate.definitions import MAIN
-from gitflowstate.documents import Broken
-from gitflowstate.errors import Corrupt, GfsError, NotFound
-from gitflowstate.git import CommitInfo, Oid, Repository
+from gitflowstate.errors import NotFound
+from gitflowstate.findings import Finding
+from gitflowstate.git import Repository
 from gitflowstate.kinds import Time
-from gitflowstate.message import decode_trailers
-from gitflowstate.model import Flow
-from gitflowstate.store import Store
 from gitflowstate.syscalls import calls, lstat_or_none, random_name
 
-CURSORS = "refs/gfs/cursors/"
 _LOCKS = ("*.lock", "refs/**/*.lock", "logs/**/*.lock", "objects/**/*.lock")
 _OWN_LOCKS = ("gfs.lock",)
 _LITTLE_SPACE = 64 << 20
-_NAMED, _MANY = 3, 20  # of many alike
 _CLONE = "fetch the object from a clone or a backup that has it; a person should look"
-
-
-class Finding(NamedTuple):
-    """One thing that is wrong, or, as a `note`, one that is only worth knowing.
-
-    `fix` mends it and returns what it did.
-    """
-
-    kind: str
-    problem: str
-    evidence: str
-    next: str
-    note: bool = False
-    fix: Callable[[], str] | None = None
-
-
-def of(kind: str, error: GfsError) -> Finding:
-    """Return the finding that an error is."""
-    return Finding(kind, error.message, error.name, error.hint)
-
-
-def guarded(kind: str, findings: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """Yield findings; an error on the way is the last of them."""
-    try:
-        yield from findings()
-    except GfsError as error:
-        yield of(kind, error)
 
 
 # ── the folder, whether it can be opened or not ─────────────────────────────────────────────────
@@ -160,85 +124,6 @@ def _moved_back(repo: Repository, cut: torn.Cut, at: Time) -> str:
     return f"main is at {cut.good[:12]} again; what was above it is kept on {name}"
 
 
-# ── history and documents ───────────────────────────────────────────────────────────────────────
-
-
-def past(
-    repo: Repository, head: Oid, progress: Callable[[int], None] | None = None
-) -> Iterator[Finding]:
-    """Yield damage and broken rules in the history of main and of each cursor."""
-    report = history.verify(repo, head, progress=progress)
-    yield from _problems(repo, report)
-    if report.unmanaged:
-        yield Finding(
-            "hand-made",
-            f"{len(report.unmanaged)} commits were made by hand",
-            ", ".join(oid[:12] for oid in report.unmanaged[:_NAMED]),
-            "git show each; what counts is the document at the head",
-            note=True,
-        )
-    if report.shallow:
-        yield Finding("shallow", "history is cut here", "a shallow clone", "", note=True)
-    for name, oid in repo.refs(CURSORS.rstrip("/")).items():
-        yield from _problems(repo, verify(repo, oid, name.removeprefix(CURSORS)), name)
-
-
-def _problems(repo: Repository, report: history.Report, ref: str = MAIN) -> Iterator[Finding]:
-    for found in report.problems[:_MANY]:
-        oid, problem = found["commit"], found["problem"]
-        yield Finding(
-            "damage",
-            f"a commit of {ref} does not replay: {problem}",
-            _about(repo, oid),
-            f"git show {oid[:12]}; the bytes are left alone, and newer flows can be used",
-        )
-
-
-def _about(repo: Repository, oid: Oid) -> str:
-    """Return which commit it is, and which flow and revision where that is known."""
-    try:
-        told = decode_trailers(repo.commit(oid).message) or {}
-    except Corrupt:
-        told = {}
-    flow = f", {told['Flow']} r{told.get('Revision', '?')}" if "Flow" in told else ""
-    return f"commit {oid[:12]}{flow}"
-
-
-def flows(repo: Repository, timeout: float) -> Iterator[Finding]:
-    """Yield the flows that cannot be used, and edits by hand that are not yet recorded."""
-    store = Store(repo, timeout=timeout)
-    head = store.head()
-    managed = store.managed(head)
-    for item in store.flows(archived=True):
-        if isinstance(item, Broken):
-            yield Finding("flow", item.error.message, item.path, item.error.hint)
-    yield from guarded("hand-made", lambda: _untouched(repo, managed, head))
-
-
-def _untouched(repo: Repository, managed: CommitInfo, head: CommitInfo) -> Iterator[Finding]:
-    handmade.check_untouched(repo, managed, head)
-    yield from ()
-
-
-def results(
-    repo: Repository, timeout: float, exists: Callable[[str | None], bool | None]
-) -> Iterator[Finding]:
-    """Yield the results that are no file where a flow says; nothing is changed (R-TF-07)."""
-    for item in Store(repo, timeout=timeout).flows(archived=True):
-        if isinstance(item, Flow):
-            named = [(item.id, item.result_ref), *((t.id, t.result_ref) for t in item.children)]
-            for name, reference in named:
-                if exists(reference) is False:
-                    where = item.id if name == item.id else f"{item.id}/{name}"
-                    yield Finding(
-                        "result",
-                        f"the result of {where} is not there",
-                        str(reference),
-                        "look for it where the work was done; a move of the repository moves none",
-                        note=True,
-                    )
-
-
 # ── how it is stored ────────────────────────────────────────────────────────────────────────────
 
 
@@ -277,24 +162,14 @@ def _empty(gitdir: Path, path: Path) -> Finding:
     )
 
 
-# ── channels ────────────────────────────────────────────────────────────────────────────────────
-
-
-def cursors(repo: Repository, head: Oid) -> Iterator[Finding]:
-    """Yield cursors that cannot be read whole, or that have seen more than main holds."""
-    for name in repo.refs(CURSORS.rstrip("/")):
-        channel = name.removeprefix(CURSORS)
-        store = CursorStore(repo, channel)
-        cursor = store.load()
-        for problem in store.problems:
-            yield Finding(
-                "cursor", problem, name, "the next gfs watch goes on from what it can read"
-            )
-        seen = cursor.head if cursor else None
-        if seen is not None and not repo.is_within(seen, head):
-            yield Finding(
-                "behind-cursor",
-                f"channel {channel} has seen a commit that is not in main",
-                f"{seen[:12]} is not behind {head[:12]}",
-                f"main was moved back or rewritten: git reflog show {MAIN}; ask who did it",
-            )
+def logs(repo: Repository) -> Iterator[Finding]:
+    """Yield a reflog of main that names a commit which is not here: Git stumbles over it."""
+    missing = torn.unlogged(repo)
+    if missing is not None:
+        yield Finding(
+            "reflog",
+            "the reflog of main names a commit that is not here",
+            missing,
+            "gfs doctor --fix moves the reflog aside and begins another",
+            fix=lambda: f"it is now {torn.set_log_aside(repo.gitdir)}",
+        )

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -132,22 +133,41 @@ def _before(repo: Repository, oid: Oid) -> Oid | None:
 
 def _last_logged(repo: Repository, after: Oid | None) -> Oid | None:
     """Return the last value in the reflog, or the one before a value."""
+    for old, new in _logged(repo):
+        if after in (None, new):
+            value = new if after is None else old
+            return None if value == _ZERO else value
+    return None
+
+
+def _logged(repo: Repository) -> Iterator[tuple[Oid, Oid]]:
+    """Yield old and new value of each move that the reflog of main tells, newest first."""
+    raw = None
     with suppress(GfsError):
-        raw = read_regular(f"{repo.gitdir}/logs/{MAIN}", _LOG_LIMIT) or b""
-        for line in reversed(raw.decode("utf-8", "replace").split("\n")):
-            found = _LOG.match(line)
-            if found and after in (None, found[2]):
-                value = found[2] if after is None else found[1]
-                return None if value == _ZERO else value
+        raw = read_regular(f"{repo.gitdir}/logs/{MAIN}", _LOG_LIMIT)
+    for line in reversed((raw or b"").decode("utf-8", "replace").split("\n")):
+        found = _LOG.match(line)
+        if found:
+            yield found[1], found[2]
+
+
+def unlogged(repo: Repository) -> Oid | None:
+    """Return a commit that the newest lines of the reflog name and that is not stored."""
+    for pair in islice(_logged(repo), _MOST):
+        for oid in pair:
+            if oid != _ZERO and not repo.has(oid):
+                return oid
     return None
 
 
 # ── moving it back ──────────────────────────────────────────────────────────────────────────────
 
 
-def rescued_ref(at: Time) -> str:
-    """Return the ref on which a cut is kept."""
-    return f"refs/gfs/rescued/{re.sub('[^0-9TZ]', '', at)}"
+def _free_name(repo: Repository, at: Time) -> str:
+    """Return the ref on which a cut is kept; another one where a killed doctor had begun."""
+    name = f"refs/gfs/rescued/{re.sub('[^0-9TZ]', '', at)}"
+    numbered = (f"{name}-{number}" for number in count(2))
+    return next(each for each in chain([name], numbered) if repo.ref(each) is None)
 
 
 def move_back(repo: Repository, cut: Cut, at: Time) -> str:
@@ -156,7 +176,7 @@ def move_back(repo: Repository, cut: Cut, at: Time) -> str:
     The caller holds the repository lock. Raises Unavailable where main moved meanwhile.
     """
     moment = int(datetime.fromisoformat(at).timestamp())
-    name = rescued_ref(at)
+    name = _free_name(repo, at)
     files = dict(_remains(repo, cut))
     told = "".join(f"{torn.commit}: {torn.problem}\n" for torn in cut.torn)
     text = f"gfs doctor: what was cut off above {cut.good[:12]}\n\n{told}"
@@ -171,16 +191,17 @@ def move_back(repo: Repository, cut: Cut, at: Time) -> str:
         back.commit, back.time = cut.good, moment
         if not repo.publish(MAIN, cut.old, back, f"gfs doctor: back from {cut.old}"):
             raise Unavailable(f"{MAIN} moved meanwhile", hint="run the same command again")
-    _set_log_aside(repo.gitdir)
+    set_log_aside(repo.gitdir)
     return name
 
 
-def _set_log_aside(gitdir: Path) -> None:
+def set_log_aside(gitdir: Path) -> Path:
     """Begin the reflog anew: Git stumbles over entries whose commits are not there."""
-    with suppress(OSError):
-        (gitdir / "gfs" / "stale").mkdir(parents=True, exist_ok=True)
-        aside = gitdir / "gfs" / "stale" / random_name("reflog-main-")
+    aside = gitdir / "gfs" / "stale" / random_name("reflog-main-")
+    with reported("set aside", f"{gitdir}/logs/{MAIN}"), suppress(FileNotFoundError):
+        aside.parent.mkdir(parents=True, exist_ok=True)
         calls.rename(f"{gitdir}/logs/{MAIN}", str(aside))
+    return aside
 
 
 def _remains(repo: Repository, cut: Cut) -> Iterator[tuple[str, bytes]]:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
 import shutil
+import signal
 
 import clirun
 import pytest
 import time_machine
+from clirun import here
 from flowrepo import Change, imported, put
-from gitrepo import fsck, git, overwrite
+from gitrepo import child, code_of, fsck, git, overwrite
 
 from gitflowstate import documents
 from gitflowstate.model import flow_path
+from gitflowstate.syscalls import calls
 
 OLD = 1_700_000_000
 # As `clirun.HARMFUL`, but for the words of our own verbs that take nothing away.
@@ -380,3 +384,53 @@ def test_a_clone_is_examined_too(cli, tmp_path):
     for path in copy.gitdir.glob("objects/pack/*"):
         path.unlink()
     assert "is missing" in examined(copy, "--fix")["repository"]["problem"]
+
+
+# ── killed on the way ───────────────────────────────────────────────────────────────────────────
+
+
+def killed_at(number, folder):
+    """Run `doctor --fix` in a child that dies at a call of the operating system; return if so."""
+
+    def work():
+        real, count = dict(vars(calls)), itertools.count()
+
+        def through(call):
+            def called(*arguments):
+                if next(count) == number:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return call(*arguments)
+
+            return called
+
+        for name, call in real.items():
+            setattr(calls, name, through(call))
+        here("doctor", "--fix", "--repo", folder)
+
+    code = code_of(child(work))
+    assert code in (0, -signal.SIGKILL)
+    return code != 0
+
+
+@pytest.mark.req("A1", "A14")
+@pytest.mark.parametrize("how", ["objects", "ref"])
+def test_a14_killed_at_any_call_the_next_one_goes_on(cli, tmp_path, how):
+    good, _ = torn(cli)
+    if how == "ref":
+        (cli.gitdir / "refs/heads/main").write_bytes(b"")
+    number, dead = 0, True
+    while dead:
+        work = tmp_path / f"copy-{number}"
+        shutil.copytree(cli.folder, work)
+        dead = killed_at(number, work)
+        for path in [*work.rglob("*.lock"), *work.rglob("gfs-ref-*"), *work.rglob("tmp_obj_*")]:
+            os.utime(path, (OLD, OLD))  # so that nobody need wait ten minutes
+        copy = clirun.Cli(work)
+        assert copy.run("doctor", "--fix").code in (0, 1)
+        assert copy.run("doctor").code == 0
+        assert copy.head == good
+        assert "lost" not in copy.git("log", "--format=%s", "main")
+        assert copy.git("for-each-ref", "refs/gfs/rescued")
+        copy.sound(("f-1", 1))
+        number += 31
+    assert number > 200

@@ -8,14 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from gitflowstate import checkup, due, location
-from gitflowstate.checkup import CURSORS, Finding
+from gitflowstate import checkup, contents, due, location
 from gitflowstate.cli import config, output
 from gitflowstate.cli.recovery import exists
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import reads
+from gitflowstate.contents import CURSORS
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import GfsError, NotFound
+from gitflowstate.findings import Finding, guarded, of
 from gitflowstate.git import Oid, Repository
 from gitflowstate.locks import repository_lock
 
@@ -33,6 +34,7 @@ def doctor(
 
     With --fix stale locks and empty objects are moved aside, a torn head goes back to the last
     whole commit while the rest is kept, and the plain files are renewed.
+
     Example: gfs doctor
     """
     rows: list[dict[str, Any]] = []
@@ -41,7 +43,7 @@ def doctor(
     except NotFound:
         raise
     except GfsError as error:
-        rows.append(_row(checkup.of("repository", error)))
+        rows.append(_row(of("repository", error)))
     else:
         rows += _looked(place, fix=fix)
     output.progress("")
@@ -85,13 +87,11 @@ def _shown(row: dict[str, Any]) -> str:
 
 
 def _looked(place: location.Location, *, fix: bool) -> Iterator[dict[str, Any]]:
-    yield from _handled(
-        place, checkup.guarded("locks", lambda: checkup.folder(place.gitdir)), fix=fix
-    )
+    yield from _handled(place, guarded("locks", lambda: checkup.folder(place.gitdir)), fix=fix)
     try:
         repo = Repository.open(place.gitdir, trust=config.trust())
     except GfsError as error:
-        yield _row(checkup.of("repository", error))
+        yield _row(of("repository", error))
         return
     with repo:
         yield from _handled(place, _opened(repo, place), fix=fix)
@@ -115,13 +115,14 @@ def _mended(place: location.Location, found: Finding) -> dict[str, Any]:
 
 def _opened(repo: Repository, place: location.Location) -> Iterator[Finding]:
     if place.writable:
-        yield from checkup.guarded("checked-out", lambda: _writing(place))
-    yield from checkup.guarded("permission", lambda: checkup.access(repo.gitdir))
+        yield from guarded("checked-out", lambda: _writing(place))
+    yield from guarded("permission", lambda: checkup.access(repo.gitdir))
     if place.ref == MAIN:
         at = config.now()
         made = place.writable
-        yield from checkup.guarded("refs", lambda: checkup.heads(repo, made_by_gfs=made, at=at))
-    yield from checkup.guarded("storage", lambda: checkup.storage(repo))
+        yield from guarded("refs", lambda: checkup.heads(repo, made_by_gfs=made, at=at))
+    yield from guarded("storage", lambda: checkup.storage(repo))
+    yield from guarded("reflog", lambda: checkup.logs(repo))
     try:
         head = repo.ref(place.ref)
         if head is not None:
@@ -139,13 +140,13 @@ def _writing(place: location.Location) -> Iterator[Finding]:
 
 def _content(repo: Repository, place: location.Location, head: Oid) -> Iterator[Finding]:
     timeout = config.lock_timeout()
-    yield from checkup.guarded("history", lambda: checkup.past(repo, head, _progress))
-    yield from checkup.guarded("flow", lambda: checkup.flows(repo, timeout))
-    yield from checkup.guarded("result", lambda: checkup.results(repo, timeout, exists))
-    yield from checkup.guarded("cursor", lambda: checkup.cursors(repo, head))
-    yield from checkup.guarded("notice", lambda: _owed(repo, head))
+    yield from guarded("history", lambda: contents.past(repo, head, _progress))
+    yield from guarded("flow", lambda: contents.flows(repo, timeout))
+    yield from guarded("result", lambda: contents.results(repo, timeout, exists))
+    yield from guarded("cursor", lambda: contents.cursors(repo, head))
+    yield from guarded("notice", lambda: _owed(repo, head))
     if place.view:
-        yield from checkup.guarded("view", lambda: _view(repo, place, head))
+        yield from guarded("view", lambda: _view(repo, place, head))
 
 
 def _progress(count: int) -> None:

@@ -14,6 +14,7 @@ def gc(session: Session) -> None:
 
     Of what no ref names, only what is older than two weeks goes. It needs git, does nothing
     without (1), and may be interrupted at any moment.
+
     Example: gfs gc
     """
     repo = session.store(writing=True).repo

@@ -45,6 +45,7 @@ def install(session: Session) -> None:
     """Install the hook that keeps main sound: pre-receive in a bare repository, else pre-push.
 
     A hook that is there already is kept, and is called first.
+
     Example: gfs hooks install --repo /srv/git/flows.git
     """
     with _hook(session) as hook:

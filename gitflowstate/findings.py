@@ -1,0 +1,39 @@
+"""What an examination finds: a problem, its evidence, and a safe next step.
+
+Rules: looking changes nothing; a finding that can be mended without losing anything carries how; no
+next step takes anything away or goes round a check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from gitflowstate.errors import GfsError
+
+
+class Finding(NamedTuple):
+    """One thing that is wrong, or, as a `note`, one that is only worth knowing.
+
+    `fix` mends it and returns what it did.
+    """
+
+    kind: str
+    problem: str
+    evidence: str
+    next: str
+    note: bool = False
+    fix: Callable[[], str] | None = None
+
+
+def of(kind: str, error: GfsError) -> Finding:
+    """Return the finding that an error is."""
+    return Finding(kind, error.message, error.name, error.hint)
+
+
+def guarded(kind: str, findings: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+    """Yield findings; an error on the way is the last of them."""
+    try:
+        yield from findings()
+    except GfsError as error:
+        yield of(kind, error)
