@@ -101,8 +101,9 @@ def _torn(repo: Repository, at: Time) -> Iterator[Finding]:
     found = torn.find(repo)
     if isinstance(found, torn.Cut):
         cut = found
-        what = f"{len(cut.torn)} commits at the head" if cut.torn else f"the value of {MAIN}"
-        lost = cut.torn[0].problem if cut.torn else f"{MAIN} holds no commit id"
+        count = len(cut.torn)
+        what = f"{count} commit{'s' * (count > 1)} at the head" if count else f"the value of {MAIN}"
+        lost = cut.torn[0].problem if count else f"{MAIN} holds no commit id"
         yield Finding(
             "torn-head",
             f"{what} did not reach the disk whole",

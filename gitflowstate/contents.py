@@ -34,7 +34,7 @@ def past(
     if report.unmanaged:
         yield Finding(
             "hand-made",
-            f"{len(report.unmanaged)} commits were made by hand",
+            f"there are commits made by hand: {len(report.unmanaged)}",
             ", ".join(oid[:12] for oid in report.unmanaged[:_NAMED]),
             "git show each; what counts is the document at the head",
             note=True,

@@ -58,7 +58,9 @@ def _gitdirs(folder: Path) -> tuple[Path, Path]:
 
 def _counted(refs: dict[str, Oid]) -> str:
     more = len(refs) - 1
-    return f"main at {refs[MAIN][:12]}" + (f" and {more} refs of gfs" if more else "")
+    return f"main at {refs[MAIN][:12]}" + (
+        f" and {more} ref{'s' * (more > 1)} of gfs" if more else ""
+    )
 
 
 @reads

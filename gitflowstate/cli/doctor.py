@@ -59,7 +59,8 @@ def _tell(session: Session, rows: list[dict[str, Any]]) -> None:
     if not session.json:
         output.success(None, text, as_json=False)
     raise GfsError(
-        f"{len(open_)} problems were found, first: {open_[0]['problem']}",
+        f"{len(open_)} problem{'s were' if len(open_) > 1 else ' was'} found"
+        f"{', first' * (len(open_) > 1)}: {open_[0]['problem']}",
         hint="the next step stands with each finding; back up before anything else",
         findings=rows,
     )
