@@ -15,6 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from gitflowstate import prose
 from gitflowstate.codec import digest
 from gitflowstate.delivery import Gone, NotSent, Refused
 from gitflowstate.marker import parts, read
@@ -73,6 +74,10 @@ class Board:
             for each, mark in marked
             if mark is not None and mark.flow == flow
         ]
+
+    def examine(self) -> list[str]:
+        """Return what the file holds, in words. Raises Refused for one that is not ours."""
+        return [f"its file holds {prose.count(len(self._entries()), 'message')}"]
 
     # ── the file ────────────────────────────────────────────────────────────────────────────────
 

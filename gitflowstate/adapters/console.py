@@ -50,6 +50,10 @@ class ConsoleChannel:
         del since
         return self._board.find(notice.flow) if self._board else []
 
+    def examine(self) -> list[str]:
+        """Read the file where the channel has one; write nothing. Raises as `post` does."""
+        return self._board.examine() if self._board else []
+
     def close(self) -> None:
         """Do nothing: nothing is kept open."""
 

@@ -8,9 +8,9 @@ from gitflowstate import prose
 from gitflowstate.cli import config, output
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import reads
-from gitflowstate.cli.watch import ChannelArgument
+from gitflowstate.cli.watch import ChannelArgument, policy_of
 from gitflowstate.cursors import cursor_ref
-from gitflowstate.errors import NotFound
+from gitflowstate.errors import Corrupt, NotFound
 
 
 @reads
@@ -25,6 +25,7 @@ def list_(session: Session) -> None:
         known = place.settings()
         rows = [_described(place, name, known) for name in sorted(known.channels)]
         broken = [{"channel": name, "problem": why} for name, why in sorted(known.broken.items())]
+    policy_of(known)
     for row in broken:
         output.warn(f"channel {row['channel']} is not used: {row['problem']}")
     text = "\n".join(_shown(row) for row in rows)
@@ -37,7 +38,11 @@ def _described(place: Any, name: str, known: Any) -> dict[str, Any]:  # noqa: AN
     from gitflowstate.looking import look
 
     asked, cursors = known.channel(name), place.cursors(name)
-    cursor = cursors.load() or Cursor(schema_version=1)
+    try:
+        cursor = cursors.load() or Cursor(schema_version=1)
+    except Corrupt as lie:  # the others are listed all the same
+        cursors.problems.append(lie.message)
+        cursor = Cursor(schema_version=1)
     row: dict[str, Any] = {"channel": name, "kind": asked.kind, "begun": cursor.head is not None}
     if cursor.head is not None:
         seen = look(place.flows, cursors, rules_of(asked), cursor)
@@ -49,14 +54,17 @@ def _described(place: Any, name: str, known: Any) -> dict[str, Any]:  # noqa: AN
 
 
 def _shown(row: dict[str, Any]) -> str:
-    start = f"{row['channel']} ({row['kind']}): "
-    if not row["begun"]:
-        return output.line(f"{start}not begun; gfs watch {row['channel']} --once begins it")
-    owed = f"{prose.count(len(row['owed']), 'flow')} owed" if row["owed"] else "nothing owed"
-    silent = f", silent until {row['silent_until']}" if row["silent_until"] else ""
-    details = [f"{flow} is not taken: {why}" for flow, why in row["parked"].items()]
-    lines = [output.line(f"{start}{owed}{silent}")]
-    return "\n".join([*lines, *(f"  {output.line(each)}" for each in details + row["problems"])])
+    name, details = row["channel"], list(row["problems"])
+    if row["begun"]:
+        state = f"{prose.count(len(row['owed']), 'flow')} owed" if row["owed"] else "nothing owed"
+        state += f", silent until {row['silent_until']}" if row["silent_until"] else ""
+        details[:0] = [f"{flow} is not taken: {why}" for flow, why in row["parked"].items()]
+    elif details:
+        state = "its cursor cannot be read"
+    else:
+        state = f"not begun; gfs watch {name} --once begins it"
+    head = output.line(f"{name} ({row['kind']}): {state}")
+    return "\n".join([head, *(f"  {output.line(each)}" for each in details)])
 
 
 @reads
@@ -70,9 +78,11 @@ def check(session: Session, channel: ChannelArgument) -> None:
     from gitflowstate.sharing import SharedRefs
 
     with places.opened(session, channel, looking=True) as place:
-        asked = place.settings().channel(channel)
+        known = place.settings()
+        asked = known.channel(channel)
+        policy_of(known)
         if asked.fallback is not None:
-            place.settings().channel(asked.fallback)
+            known.channel(asked.fallback)
         made = registry.make(
             channel,
             asked,

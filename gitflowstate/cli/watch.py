@@ -15,10 +15,10 @@ from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import reads
 from gitflowstate.delivery import Unauthorised
 from gitflowstate.due import Rules
-from gitflowstate.errors import GfsError, Unavailable, Usage
+from gitflowstate.errors import GfsError, Invalid, Unavailable, Usage
 from gitflowstate.model import Flow
 from gitflowstate.reports import Report
-from gitflowstate.settings import ChannelSettings, Settings
+from gitflowstate.settings import ChannelSettings, Policy, Settings
 
 PER_HOUR = {"github": 400}  # messages; of the 500 that GitHub takes
 EVERY_S = 120  # where gfs.toml could not be read
@@ -85,13 +85,12 @@ def _watcher(session: Session, place: Any, channel: str, *, backfill: bool) -> A
         given: Any = {"clock": clock, "folder": folder, "show": show, "author": author}
         return registry.make(name, wanted, environ, **given)
 
-    skew = known.policy.skew
     watched = Watched(
         channel,
         session.actor,
         config.mint_worker("watch"),
         rules=rules_of(asked),
-        skew_s=place.skew_s if skew is None else skew,
+        skew_s=_skew_s(known, place),
         backfill=backfill,
         target=target_of(asked),
     )
@@ -104,6 +103,26 @@ def _watcher(session: Session, place: Any, channel: str, *, backfill: bool) -> A
         clock,
         None if other is None else lambda: opened(other, known.channel(other)),
     )
+
+
+def _skew_s(known: Settings, place: Any) -> int:  # noqa: ANN401  imported late
+    """Return the allowance for other clocks; the longer one where the policy does not say it."""
+    from gitflowstate.cli import places
+
+    policy = policy_of(known)
+    if policy is None:
+        return places.SHARED_SKEW_S
+    chosen: int = place.skew_s if policy.skew is None else policy.skew
+    return chosen
+
+
+def policy_of(known: Settings) -> Policy | None:
+    """Return the policy, or None after a warning: what is wrong there keeps no channel silent."""
+    try:
+        return known.policy
+    except Invalid as wrong:
+        output.warn(f"the policy is not used: {wrong.message}")
+        return None
 
 
 def _show(session: Session) -> Callable[[str], None] | None:

@@ -167,6 +167,14 @@ def test_a_channel_that_is_wrong_costs_itself_alone(quick):
     assert "console (console): nothing owed" in listed.out
 
 
+def test_a_policy_that_is_wrong_keeps_no_channel_silent(quick):
+    configure(quick, CONSOLE, '[policy]\nstale_after = "2 h"\n')
+    for verb in (("channel", "list"), ("channel", "check", "console"), ("watch", "console")):
+        done = quick.run(*verb, *(("--once",) if verb[0] == "watch" else ()))
+        assert "the policy is not used: gfs.toml: policy.stale_after" in done.err
+    assert done.out.endswith("1 sent\n")
+
+
 def test_options_that_exclude_each_other(quick):
     for argv in (("--once", "--every", "5"), ("--dry-run", "--every", "5"), ("--every", "soon")):
         quick.refuses(2, "watch", "console", *argv)
@@ -204,6 +212,27 @@ def test_the_channels_and_what_they_are_owed(quick):
     data = quick.json("channel", "list")
     console, file, _ = data["channels"]
     assert (console["owed"], console["parked"], file["begun"]) == (["plan"], {}, False)
+
+
+@pytest.mark.parametrize(
+    ("held", "said"), [("garbage", "does not hold a commit id"), ("1" * 40, "is missing")]
+)
+def test_a_cursor_that_cannot_be_read_costs_itself_alone(quick, held, said):
+    quick("watch", "console", "--once")
+    (quick.gitdir / REF / "console").write_text(f"{held}\n")
+    first, *rest = quick("channel", "list").splitlines()
+    assert first == "console (console): its cursor cannot be read"
+    assert said in rest[0]
+    assert rest[-1].startswith("hook (webhook): not begun")
+
+
+def test_a_check_reads_the_file_of_a_channel(quick):
+    assert "its file holds 0 messages" in quick("channel", "check", "file")
+    quick("watch", "file", "--once")
+    assert "its file holds 1 message\n" in quick("channel", "check", "file")
+    (quick.folder / "board.md").write_text("of somebody else\n")
+    error = quick.refuses(1, "channel", "check", "file")
+    assert "was not written by this channel" in error["message"]
 
 
 def test_a_check_sends_nothing(quick):
