@@ -29,6 +29,7 @@ _SETTINGS = (
     "submodule.recurse=false",
 )
 _PROTOCOLS = "file:git:http:https:ssh"
+_NO_REASON = "fatal: Could not read from remote repository."  # and advice, after the reason
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]*@")
 
 
@@ -122,7 +123,8 @@ def plain(text: str) -> str:
 
 def last_line(err: str) -> str:
     """Return the last thing that Git said on its way out."""
-    return plain(next(iter(reversed(err.strip().splitlines())), "no reason given"))
+    reason = err.partition(_NO_REASON)[0].strip() or err.strip()
+    return plain(next(iter(reversed(reason.splitlines())), "no reason given"))
 
 
 class Git:

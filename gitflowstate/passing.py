@@ -174,7 +174,9 @@ class Pass:
         except HoldOff as wait:
             self._fall_silent(wait)
             return False
-        except (NotSent, Unknown, Gone):  # an edit may be repeated freely, a look as well
+        except (NotSent, Unknown, Gone) as failure:  # an edit may be repeated freely, a look too
+            if failure.message not in self.seen.warnings:
+                self.seen.warnings.append(failure.message)
             self.failed += 1
             self.failing += 1
             return self.failing < GIVE_UP

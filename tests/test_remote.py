@@ -41,6 +41,11 @@ def remote(lab, clone, **how):
     return GitRemote(clone / ".git", url, environ, **how)
 
 
+def test_an_origin_that_is_gone_is_told_with_the_reason_and_not_with_advice(lab, clone, tmp_path):
+    with pytest.raises(Unavailable, match="does not appear to be a git repository"):
+        remote(lab, clone, url=f"file://{tmp_path}/gone").refs(MAIN)
+
+
 def commit(clone, text="x", parents=()):
     """Make a commit in the clone that no ref of it names."""
     oid = imported(clone / ".git", text=text.encode(), ref="refs/heads/aside", parents=parents)

@@ -140,6 +140,7 @@ def test_what_could_not_be_sent_is_exit_code_75(quick):
     result = quick.run("watch", "hook", "--once", env=SECRET)
     assert result.code == 75
     assert "1 message could not be sent" in result.err
+    assert result.err.count("warning: the webhook cannot be reached") == 1
     assert "run the same command again" in result.err
 
 
