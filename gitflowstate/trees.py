@@ -10,7 +10,7 @@ import stat
 from binascii import unhexlify
 from typing import TYPE_CHECKING, NamedTuple
 
-from dulwich.objects import ObjectID, parse_tree, sorted_tree_items
+from dulwich.objects import parse_tree
 
 from gitflowstate.errors import Corrupt
 
@@ -51,14 +51,18 @@ def is_folder(entry: Entry | None) -> bool:
 
 
 def encode(tree: Mapping[str, Entry]) -> bytes:
-    """Return the body of a tree object, in Git's own order."""
-    items = {
-        name.encode("utf-8", "surrogateescape"): (mode, ObjectID(oid.encode("ascii")))
-        for name, (mode, oid) in tree.items()
-    }
-    # The order is the hard part, and dulwich's; its `serialize_tree` takes three times as long.
-    ordered = sorted_tree_items(items, name_order=False)
-    return b"".join([b"%o %s\0%s" % (mode, name, unhexlify(oid)) for name, mode, oid in ordered])
+    """Return the body of a tree object, in Git's own order: a folder as if it ended in a slash.
+
+    By hand, since it is most of what a commit costs beside many flows: dulwich takes four times
+    as long, and the tests compare with what it gives.
+    """
+    rows = []
+    for name, (mode, oid) in tree.items():
+        raw = name.encode("utf-8", "surrogateescape")
+        row = b"%o %s\0%s" % (mode, raw, unhexlify(oid))
+        rows.append((raw + b"/" if stat.S_ISDIR(mode) else raw, row))
+    rows.sort()
+    return b"".join([row for _, row in rows])
 
 
 def decode(oid: Oid, body: bytes) -> Tree:

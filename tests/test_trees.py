@@ -5,8 +5,12 @@ from __future__ import annotations
 import stat
 
 import pytest
+from dulwich.objects import ObjectID, serialize_tree, sorted_tree_items
 from gitrepo import MAIN, publish, store, tree_of
+from hypothesis import given
+from hypothesis import strategies as st
 
+from gitflowstate import trees
 from gitflowstate.errors import Corrupt
 from gitflowstate.git import Entry, Repository
 from gitflowstate.syscalls import calls
@@ -140,3 +144,20 @@ def test_a_diff_opens_only_what_changed(repo):
         finally:
             calls.open = real
     assert len(read) == 6  # root, flows and flows/07 of both
+
+
+# Few letters, so that names begin alike; "-" and "." sort before the slash of a folder, "0" after.
+_names = st.text(st.sampled_from("a-.0\udc80é"), min_size=1, max_size=4)
+_modes = st.sampled_from([0o100644, 0o100755, 0o040000, 0o120000, 0o160000])
+_oids = st.binary(min_size=20, max_size=20).map(bytes.hex)
+
+
+@given(st.dictionaries(_names, st.builds(Entry, _modes, _oids)))
+def test_a_tree_is_written_as_dulwich_writes_it(tree):
+    items = {
+        name.encode("utf-8", "surrogateescape"): (mode, ObjectID(oid.encode()))
+        for name, (mode, oid) in tree.items()
+    }
+    body = trees.encode(tree)
+    assert body == b"".join(serialize_tree(sorted_tree_items(items, name_order=False)))
+    assert trees.decode("0" * 40, body) == tree
