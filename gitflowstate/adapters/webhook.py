@@ -178,6 +178,8 @@ class WebhookChannel:
                 trust_env=False,  # neither a proxy nor a password from ~/.netrc
                 follow_redirects=False,
                 timeout=self._timeout_s,
+                # A kept connection that its server has closed meanwhile loses a message's answer.
+                limits=httpx2.Limits(max_keepalive_connections=0),
             )
         return self._client
 

@@ -12,7 +12,7 @@ import pytest
 from flowrepo import Change, Lab, imported, made, put
 from gitrepo import MAIN, git, store, tree_of
 
-from gitflowstate import history
+from gitflowstate import documents, history
 from gitflowstate.documents import Broken
 from gitflowstate.errors import Corrupt, NotFound
 from gitflowstate.git import Repository
@@ -629,6 +629,7 @@ def test_a_flow_that_a_person_made_in_both_folders_is_used_by_nobody_either(lab)
 def test_d12_an_update_and_a_reading_cost_the_same_after_a_long_history(lab, tmp_path):
     def cost():
         """Count the files that are opened, in a process of its own memory."""
+        documents._memo.clear()
         opened, real = [], calls.open
         calls.open = lambda *arguments: (opened.append(arguments[0]), real(*arguments))[1]
         try:
