@@ -131,7 +131,9 @@ def by_codec(cls, raw):
 
 
 def newer(value):
-    nested = [getattr(value, name) for name in ("document", "plan", "ended") if hasattr(value, name)]
+    nested = [
+        getattr(value, name) for name in ("document", "plan", "ended") if hasattr(value, name)
+    ]
     versioned = [each for each in (value, *nested) if getattr(each, "VERSION", 0)]
     return any(each.schema_version > each.VERSION for each in versioned)
 
