@@ -167,7 +167,7 @@ def test_the_same_record_gives_the_same_bytes(bench, tmp_path):
     other.lab.repo.close()
 
 
-@pytest.mark.req("R-TF-47", "R-TF-48")
+@pytest.mark.req("R-TF-47", "R-TF-48", "R-TF-13")
 def test_main_is_the_same_before_and_after(began):
     began.lab.update("one")
     before = git(began.lab.gitdir, "for-each-ref", "refs/heads")

@@ -531,6 +531,26 @@ def test_a_target_that_is_no_issue_costs_no_request(hub, target):
     assert hub.asked() == []
 
 
+def test_a_malformed_link_is_named_and_other_flows_go_on(hub):
+    hub.lab.create(**linked("octo/hello/12"))
+    hub.lab.create("f-2")
+    report = hub.watch()
+    assert list(report.parked) == ["f-1"]
+    assert hub.kinds("f-2") == [("status", 1)]
+
+
+@pytest.mark.req("R-TF-53")
+def test_two_flows_on_one_issue_keep_a_comment_each(began):
+    began.lab.create("f-2")
+    began.settle()
+    began.lab.update("later", "f-2")
+    began.lab.done()
+    began.settle()
+    assert began.kinds("f-1") == [("status", 2), ("final", 2)]
+    assert began.kinds("f-2") == [("status", 2)]
+    assert len(began.server.issues[1001, 12].comments) == 3
+
+
 def test_a_hundred_revisions_in_a_minute_are_one_comment_and_one_end(hub):
     hub.lab.create()
     hub.watch()
