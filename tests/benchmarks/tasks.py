@@ -5,18 +5,27 @@ Run by the interpreter under test: `python tasks.py FOLDER`.
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from graphlib import TopologicalSorter
 from itertools import product
 from pathlib import Path
 from random import Random
+from time import perf_counter
 
 from table import WARM_UP, Row, cpu, interleaved, rounds, send, wall
 from workbench import AT, Desk, founded
 
 from gitflowstate import graph
+from gitflowstate.adapters.command import CommandExecutor
+from gitflowstate.cli.config import Clock
 from gitflowstate.model import Flow, Task
+from gitflowstate.ops import FlowOp
+from gitflowstate.outcomes import Outcome
+from gitflowstate.store import Store
+from gitflowstate.taskops import TaskDone
+from gitflowstate.worker import Settings, Worker
 
 READY, CHECKED = 10_000, 5_000
 LARGE, SMALL = 1_000, 10
@@ -137,6 +146,53 @@ def settling(folder: Path) -> list[Row]:
     ]
 
 
+GROUP = 20  # tasks of one run of a worker
+
+
+class Marked:
+    """A store that notes how long it is from one task done to the next."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.flow, self.version = store.flow, store.version
+        self.spans: list[float] = []
+        self._last = perf_counter()
+
+    def commit(self, op: FlowOp) -> Outcome:
+        """Commit an op."""
+        outcome = self.store.commit(op)
+        if isinstance(op, TaskDone):
+            now = perf_counter()
+            self.spans.append((now - self._last) * 1000)
+            self._last = now
+        return outcome
+
+
+def working(folder: Path) -> list[Row]:
+    """Return the row of a worker that runs `true` for each task of a flow."""
+    desk = founded(folder / "work", view=False)
+    desk.make_folders()
+    worked: list[float] = []
+    bare: list[float] = []
+    for number in range(rounds(200) // GROUP):
+        for kind in ("work", "bare"):
+            desk.plan(f"{kind}-{number}", GROUP)
+        marked = Marked(desk.store)
+        asked = Settings(flow=f"work-{number}", by="bench", worker=f"bench.{number}")
+        Worker(asked, marked, CommandExecutor(["true"]), Clock()).run()
+        worked += marked.spans
+        bare += [wall(lambda t=t, n=number: _by_hand(desk, n, t)) for t in range(GROUP)]
+    name = "`gfs work`, a task of true"
+    return [Row(name, "claim, done and one spawn", 1.5, worked, bare)]
+
+
+def _by_hand(desk: Desk, number: int, task: int) -> None:
+    place = f"bare-{number}", f"t{task + 1}"
+    desk.claim(*place)
+    subprocess.run(["true"], check=True, stdin=subprocess.DEVNULL, capture_output=True)
+    desk.settle(*place)
+
+
 def _cold(desk: Desk, flow: str, task: str) -> float:
     desk.forget()
     return wall(lambda: desk.settle(flow, task))
@@ -148,4 +204,5 @@ def _warm(desk: Desk, flow: str, task: str) -> float:
 
 
 if __name__ == "__main__":
-    send(graphs() + settling(Path(sys.argv[1])))
+    where = Path(sys.argv[1])
+    send(graphs() + settling(where) + working(where))
