@@ -51,9 +51,11 @@ class HoldOff(Unavailable):
 class Unauthorised(Denied):
     """The credentials are missing or wrong: the run stops, and its cursor is not touched."""
 
-    def __init__(self, variable: str) -> None:
+    def __init__(self, variable: str, *, missing: bool = False) -> None:
         super().__init__(
-            f"the channel does not accept what {variable} holds",
+            f"{variable} is not set"
+            if missing
+            else f"the channel does not accept what {variable} holds",
             hint=f"set {variable} to a token that may write there",
             variable=variable,
         )

@@ -144,7 +144,7 @@ def _held(variable: str, outside: Outside) -> str:
     """Return the one line of text that a variable holds. Raises Unauthorised, naming it."""
     value = outside.environ.get(variable, "").strip()
     if not value or not value.isascii() or not value.isprintable():
-        raise Unauthorised(variable)
+        raise Unauthorised(variable, missing=not value)
     return value
 
 

@@ -90,6 +90,7 @@ def test_a_variable_that_holds_no_secret_is_named(text, variable, value):
     with pytest.raises(Unauthorised, match=variable) as refused:
         made(text, environ)
     assert refused.value.code == 77
+    assert ("is not set" in refused.value.message) == (value is None or not value.strip())
     assert value is None or not value.strip() or value not in str(refused.value)
 
 
