@@ -42,7 +42,7 @@ def refs_of(repo: Repository) -> dict[str, Oid]:
     """Return main and every ref of ours. Raises NotFound without a main, Rejected if shallow."""
     main = repo.ref(MAIN)
     if main is None:
-        raise NotFound(f"{repo.gitdir} has no {MAIN}: it holds no flows", hint="gfs where")
+        raise NotFound(f"{repo.gitdir} has no {MAIN}: it holds no flows", next=["gfs", "where"])
     if repo.shallow:
         raise Rejected(
             f"{repo.gitdir} is a shallow clone: it does not have all of its history",

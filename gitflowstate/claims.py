@@ -88,7 +88,7 @@ def renew(op: taskops.TaskRenew, _flow: Flow, task: Task) -> Task:
     """Hold a claim for longer; never for less."""
     check_holder(op, task)
     if task.claim is None:
-        raise Stale(f"{task.id} is not claimed", hint=f"gfs task claim {op.flow} {task.id}")
+        raise Stale(f"{task.id} is not claimed", next=["gfs", "task", "claim", op.flow, task.id])
     if instant(op.until) < instant(task.claim.until):
         return task
     return task.replace(claim=task.claim.replace(until=op.until))

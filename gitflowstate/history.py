@@ -66,7 +66,7 @@ def at_revision(repo: Repository, head: str, flow: str, revision: int) -> Flow:
         elif step.trailers is not None:
             break  # only edits by hand go back
     if by_hand is None:
-        raise NotFound(f"{flow} has no revision {revision}", hint=f"gfs log {flow}")
+        raise NotFound(f"{flow} has no revision {revision}", next=["gfs", "log", flow])
     return by_hand
 
 

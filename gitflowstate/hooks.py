@@ -126,7 +126,7 @@ def remove(hook: Hook) -> bool:
     Raises NotFound where it is not there.
     """
     if state(hook) in ("absent", "another"):
-        raise NotFound(f"{hook.path} is not a hook of gfs", hint="gfs hooks check")
+        raise NotFound(f"{hook.path} is not a hook of gfs", next=["gfs", "hooks", "check"])
     with reported("take out", str(hook.path)):
         kept = is_there(hook.before)
         if kept:

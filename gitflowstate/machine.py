@@ -211,7 +211,7 @@ def _changed(op: FlowOp, state: State) -> State:
     if entry is not None and (flow is None or not isinstance(op, Adopt)):
         raise fallen(entry, stands=flow is not None)
     if flow is None:
-        raise NotFound(f"there is no flow {op.flow}", hint="gfs list --all")
+        raise NotFound(f"there is no flow {op.flow}", next=["gfs", "list", "--all"])
     guards.check_version(flow)
     guards.check_expected(op, flow)
     guards.check_owner(op, flow)

@@ -58,7 +58,7 @@ def _check_parent(op: ops.Create, parent: Flow | None) -> None:
     if op.attempt_of and parent is None:
         raise Rejected(
             f"{op.attempt_of} has not ended: only a done or failed flow can be tried again",
-            hint=f"gfs show {op.attempt_of}",
+            next=["gfs", "show", op.attempt_of],
         )
 
 
@@ -116,7 +116,7 @@ def update(op: ops.Update, flow: Flow) -> Flow:
         )
     status: Status = op.status or flow.status
     if flow.status == "waiting" and op.status is not None:
-        raise Rejected(f"{flow.id} is waiting", hint=f"gfs resume {flow.id}")
+        raise Rejected(f"{flow.id} is waiting", next=["gfs", "resume", flow.id])
     if flow.status == "pending" and op.progress and op.status is None:
         status = "running"
     return flow.replace(
@@ -161,7 +161,7 @@ def resume(op: ops.Resume, flow: Flow) -> Flow:
     following = op.next or flow.next_action
     if flow.status == "running" and following != flow.next_action:
         raise Rejected(
-            f"{flow.id} is running, not waiting", hint=f"gfs update {flow.id} --next TEXT"
+            f"{flow.id} is running, not waiting", next=["gfs", "update", flow.id, "--next", "TEXT"]
         )
     return flow.replace(status="running", waiting=None, next_action=following)
 

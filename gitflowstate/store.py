@@ -97,7 +97,7 @@ class Store:
         if entry is not None:
             raise judgement.fallen(entry, stands=found is not None)
         if found is None:
-            raise NotFound(f"there is no flow {flow}", hint="gfs list --all")
+            raise NotFound(f"there is no flow {flow}", next=["gfs", "list", "--all"])
         return found
 
     def unmanaged(self) -> set[str]:

@@ -120,7 +120,8 @@ def _unknown(path: str, word: str, known: dict[str, str]) -> Usage:
         word = "..."
     near = get_close_matches(word, known, n=1)
     hint = f"did you mean: {path} {near[0]}" if near else f"{path} --help lists the commands"
-    return Usage(f"{path} has no command {word[:60]!r}", hint=hint)
+    following = [*path.split(), *(near or ["--help"])]
+    return Usage(f"{path} has no command {word[:60]!r}", hint=hint, next=following)
 
 
 def _group() -> Verbs:
@@ -240,8 +241,9 @@ def _help(error: GfsError) -> str:
     """Return the next step for an error that has none of its own."""
     if error.code not in (Usage.code, Rejected.code):
         return "ask a person if it stays so"
-    verb = [word for word in sys.argv[1:2] if word in VERBS]
-    return f"change what is asked; {' '.join(['gfs', *verb])} --help says what it takes"
+    following = ["gfs", *(word for word in sys.argv[1:2] if word in VERBS), "--help"]
+    error.details.setdefault("next", following)
+    return f"change what is asked; {' '.join(following)} says what it takes"
 
 
 def _ended(how: str, code: int) -> GfsError:

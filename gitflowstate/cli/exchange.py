@@ -121,7 +121,7 @@ def export(
     Example: gfs export --all > flows.json
     """
     if every == bool(ids):
-        raise Usage("export needs the ids of flows, or --all", hint="gfs export --all")
+        raise Usage("export needs the ids of flows, or --all", next=["gfs", "export", "--all"])
     store = session.store()
     if every:
         items = list(store.flows(archived=True))

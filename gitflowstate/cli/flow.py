@@ -174,7 +174,9 @@ def update(
     """
     given = (progress, next, goal, status, label, unlabel, issue, link, unlink, data)
     if all(value is None for value in given):
-        raise Usage("update was given nothing to record", hint="gfs update ID --progress TEXT")
+        raise Usage(
+            "update was given nothing to record", next=["gfs", "update", "ID", "--progress", "TEXT"]
+        )
     session.write(
         session.op(
             ops.Update,

@@ -74,7 +74,7 @@ def log(
     from gitflowstate import listing
 
     if number is not None and number < 1:
-        raise Usage("-n counts from 1", hint=f"gfs log {id} -n 10")
+        raise Usage("-n counts from 1", next=["gfs", "log", id, "-n", "10"])
     store = session.store()
     flow = store.flow(session.flow_id(id)).id
     found = history.of_flow(store.repo, store.head().oid, flow)

@@ -84,7 +84,7 @@ def _repository(gitdir: Path) -> Repository:
 
 def _head(oid: Oid | None, where: str) -> Oid:
     if oid is None:
-        raise NotFound(f"{where} has no {MAIN}: it holds no flows", hint="gfs where")
+        raise NotFound(f"{where} has no {MAIN}: it holds no flows", next=["gfs", "where"])
     return oid
 
 

@@ -217,7 +217,7 @@ def brief(
         raise Usage("--max-chars counts from 1")
     store = session.store()
     if since is not None and len(ids or ()) != 1:
-        raise Usage("--since goes with exactly one ID", hint="gfs brief ID --since N")
+        raise Usage("--since goes with exactly one ID", next=["gfs", "brief", "ID", "--since", "N"])
     if ids:
         flows = [store.flow(session.flow_id(text)) for text in ids]
         broken: list[Broken] = []

@@ -46,7 +46,17 @@ def recover(
     if task is None or reason is None:
         raise Usage(
             "a decision needs --task and --reason",
-            hint=f"gfs recover {flow.id} --task TASK --decide {decide} --reason REASON",
+            next=[
+                "gfs",
+                "recover",
+                flow.id,
+                "--task",
+                "TASK",
+                "--decide",
+                decide,
+                "--reason",
+                "REASON",
+            ],
         )
     if decide not in DECISIONS:
         raise Usage(f"--decide must be one of {', '.join(DECISIONS)}")

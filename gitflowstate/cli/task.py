@@ -77,7 +77,9 @@ def claim(
     Example: gfs task claim f-k2m9qx --next
     """
     if (task is None) != following:
-        raise Usage("claim takes a TASK or --next, not both", hint="gfs task claim ID --next")
+        raise Usage(
+            "claim takes a TASK or --next, not both", next=["gfs", "task", "claim", "ID", "--next"]
+        )
     lease_s = config.seconds_of(lease, "--lease")
     op = session.op(
         taskops.TaskClaim,

@@ -403,3 +403,20 @@ def test_an_ordinary_clone_is_read_and_not_written(flow, tmp_path):
     assert "an ordinary clone" in error["message"]
     assert "GFS_REPO" in error["hint"]
     assert json.loads(flow.run("where", "--json", env=mine).out)["data"]["writable"] is False
+
+
+def test_an_error_has_the_next_command_as_an_argument_list(cli):
+    cli("create", "x", "--id", "a")
+    for argv in (
+        ["show", "nope"],
+        ["log", "nope"],
+        ["task", "done", "a", "t9", "--result", "r"],
+        ["update", "a", "--expect", "9", "--progress", "p"],
+        ["wait", "a", "--reason", "r", "--until", "u", "--on", "nobody"],
+        ["show", "a", "--rev", "7"],
+        ["plan", "a", "/nonexistent"],
+        ["updaet"],
+        ["update", "a", "--bogus"],
+    ):
+        error = json.loads(cli.run(*argv, "--json").out)["error"]
+        assert error["details"]["next"][0] == "gfs", argv
