@@ -18,7 +18,7 @@ from gitflowstate.cursors import (
     receipt_path,
 )
 from gitflowstate.definitions import Definition
-from gitflowstate.errors import Corrupt, NotFound
+from gitflowstate.errors import Corrupt, NotFound, Stale
 from gitflowstate.git import Repository
 from gitflowstate.model import Value
 from gitflowstate.store import Refs, Store
@@ -56,13 +56,16 @@ class CursorStore:
         self.channel = channel
         self.problems: list[str] = []
         self._store = Store(repo, definition=definition(channel), refs=refs, timeout=timeout)
+        self._lies = False
 
     def load(self) -> Cursor | None:
-        """Return the cursor, None where there is none yet or it cannot be read.
-
-        Raises Corrupt where the ref itself lies, since nothing could be recorded then.
-        """
-        if self._store.refs.ref(self._store.ref) is None:
+        """Return the cursor, None where there is none yet or it cannot be read."""
+        try:
+            if self._store.refs.ref(self._store.ref) is None:
+                return None
+        except Corrupt as error:
+            self._lies = True
+            self._note(error)
             return None
         found = self._read(CURSOR_PATH)
         return found if isinstance(found, Cursor) else None
@@ -82,9 +85,24 @@ class CursorStore:
         return found
 
     def commit(self, op: CursorOp) -> None:
-        """Apply an op durably. Raises what `cursormachine.apply` and `Store.commit` raise."""
+        """Apply an op durably. Raises what `cursormachine.apply` and `Store.commit` raise.
+
+        A ref that held no commit id is moved aside first; Stale where an older one appears below.
+        """
         assert op.channel == self.channel
+        if self._lies:
+            self._set_aside()
         self._store.commit(op)
+
+    def _set_aside(self) -> None:
+        from gitflowstate.locks import repository_lock  # noqa: PLC0415  start-up: a rare case
+
+        repo, ref = self._store.repo, self._store.ref
+        with repository_lock(repo.gitdir, self._store.timeout):
+            moved = repo.set_aside(ref)
+        self._lies = False
+        if moved and repo.ref(ref) is not None:
+            raise Stale("an older cursor counts again", hint="run the same command again")
 
     def _read(self, path: str) -> Value | None:
         try:
@@ -92,7 +110,10 @@ class CursorStore:
         except NotFound:
             return None
         except Corrupt as error:
-            problem = f"the cursor of {self.channel} has a hole: {error.message}"
-            if problem not in self.problems:
-                self.problems.append(problem)
+            self._note(error)
             return None
+
+    def _note(self, error: Corrupt) -> None:
+        problem = f"the cursor of {self.channel} has a hole: {error.message}"
+        if problem not in self.problems:
+            self.problems.append(problem)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from gitflowstate import commits, layout
+from gitflowstate import commits, layout, leftovers
 from gitflowstate.commits import CommitInfo
 from gitflowstate.errors import Corrupt
 from gitflowstate.objects import Incoming, Objects, Oid
@@ -167,6 +167,20 @@ class Repository:
     def write(self, staged: Staged) -> None:
         """Store the staged objects durably; no ref moves."""
         self._objects.write(staged.objects)
+
+    def set_aside(self, ref: str) -> bool:
+        """Move the file of a ref that holds no commit id aside; return whether that was done.
+
+        The caller holds the repository lock. What packed-refs says of the ref counts from then on.
+        """
+        try:
+            self.ref(ref)
+        except Corrupt:
+            moved = leftovers.set_aside(str(self.gitdir), f"{self.gitdir}/{ref}")
+            if moved:
+                self.warnings.append(f"{ref} held no commit id; its file is now {moved}")
+            return moved is not None
+        return False
 
     def is_within(self, wanted: Oid, head: Oid) -> bool:
         """Return whether a commit is the head or one of its ancestors, as far as they are here."""

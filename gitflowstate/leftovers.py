@@ -1,4 +1,4 @@
-"""Lock files that a dead process left, told from those of a living one, and moved aside.
+"""Files that a dead process left, told from those of a living one, and moved aside.
 
 Rules: nothing is judged dead that a process may still have open; nothing is removed but private
 files of our own; of two judges only one moves a file, and looks at it again first.
@@ -60,6 +60,14 @@ def clear(gitdir: str, path: str, warnings: list[str]) -> bool:
             f"{path} was {minutes:.0f} minutes old and no process had it open; it is now {moved}"
         )
     return moved is not None
+
+
+def set_aside(gitdir: str, path: str) -> str | None:
+    """Move a file that is of no use aside, unless a process has it open; return its new path."""
+    info = lstat_or_none(path)
+    if info is None or not stat.S_ISREG(info.st_mode):
+        return None
+    return _move_aside(gitdir, path, info)
 
 
 def is_dead(gitdir: str, path: str) -> bool:

@@ -14,7 +14,6 @@ from gitflowstate.adapters.memory import MemoryChannel
 from gitflowstate.cursors import CURSOR_PATH, receipt_path
 from gitflowstate.cursorstore import CursorStore
 from gitflowstate.delivery import Gone, Refused, Unauthorised, Unknown
-from gitflowstate.errors import Corrupt
 from gitflowstate.git import Repository
 from gitflowstate.looking import begin_anew
 from gitflowstate.ops import Note, Reopen, Resume, Wait
@@ -942,13 +941,34 @@ def test_a_cursor_whose_commit_is_gone(began):
     assert began.watch().warnings == ()
 
 
-def test_a_cursor_whose_ref_lies_sends_nothing(began):
+@pytest.mark.parametrize("held", ["", "garbage\n", "ref: refs/heads/main\n", "0" * 39])
+def test_a_cursor_whose_ref_holds_no_commit_id(began, held):
     began.lab.done()
-    (began.lab.gitdir / REF).write_text("")
-    began.box.calls.clear()
-    with pytest.raises(Corrupt):
-        began.watch()
-    assert began.box.calls == []
+    began.watch()
+    told = began.box.kinds()
+    (began.lab.gitdir / REF).write_text(held)
+    began.lab.create("f-2")
+    report = began.watch()
+    assert began.box.kinds() == told
+    assert began.box.kinds("f-2") == [("status", 1)]
+    assert any("does not hold a commit id" in warning for warning in report.warnings)
+    [kept] = (began.lab.gitdir / "gfs/stale").iterdir()
+    assert kept.read_text() == held
+    assert began.watch().warnings == ()
+
+
+def test_an_older_cursor_that_appears_below_a_lying_ref_counts(began):
+    git(began.lab.gitdir, "pack-refs", "--all")
+    began.lab.done()
+    began.watch()
+    told = began.box.kinds()
+    (began.lab.gitdir / REF).write_text("garbage\n")
+    began.lab.create("f-2")
+    report = began.watch()
+    assert began.box.kinds() == told
+    assert report.warnings
+    subjects = git(began.lab.gitdir, "log", "--format=%s", REF).splitlines()
+    assert sum("begin" in subject for subject in subjects) == 1
 
 
 def test_a_clock_that_was_set_back_a_year_stops_nothing(began):
