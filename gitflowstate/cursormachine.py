@@ -173,7 +173,7 @@ def _receipted(op: ReceiptOp, state: State) -> State:
     if isinstance(op, Park):
         return _put(state, path, _parked(op, before))
     assert isinstance(op, Mute)
-    return _put(state, path, before.replace(message=None, gone=MUTED, parked=None))
+    return _put(state, path, before.replace(message=None, text=None, gone=MUTED, parked=None))
 
 
 def _acked(op: Ack, before: Delivery) -> Delivery:
@@ -182,6 +182,7 @@ def _acked(op: Ack, before: Delivery) -> Delivery:
         return after.replace(
             revision=max(before.revision, op.revision),
             message=op.message if op.edits else None,
+            text=op.text if op.edits else None,
             sent_at=op.at,
             gone=before.gone + op.replaced,
         )

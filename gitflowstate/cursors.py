@@ -92,7 +92,8 @@ class Delivery(Value):
 
     `message` is the status message, which is edited, and `notice` the last new one;
     `terminal_revision` and `waiting_since` name the end and the entry into waiting that were
-    announced; the digests are those of the flow's document then. `gone` counts how often people
+    announced; the digests are those of the flow's document then, and `text` that of the status
+    message as it was sent. `gone` counts how often people
     removed the status message: it is made again once.
     """
 
@@ -104,6 +105,7 @@ class Delivery(Value):
     terminal_digest: Sha256 | None = None
     waiting_since: Time | None = None
     message: Ref | None = None
+    text: Sha256 | None = None
     notice: Ref | None = None
     digest: Sha256 | None = None
     sent_at: Time | None = None

@@ -198,6 +198,7 @@ class Pass:
         key = _key(owed)
         if isinstance(result, Sought):
             self.unsure += 1
+            self.budget = due.spent(self.budget, self.clock.now())  # it may have been sent
             intent = self.intents[key].replace(revision=result.revision, sought=result.at)
             self.uncertain[key] = intent
             return
@@ -216,6 +217,7 @@ class Pass:
                 kind=owed.kind,
                 message=result.message,
                 digest=item.digest,
+                text=result.text if owed.kind == "status" else None,
                 since=_announced(owed, item),
                 edits=sender.can.edits,
                 replaced=result.replaced,

@@ -198,6 +198,12 @@ class Channel(Protocol):
     def edit(self, id: str, notice: Notice) -> str:  # noqa: A002  the word of the protocol
         """Bring a message to the text of the notice and return its id. Raises Gone."""
 
+    def digest(self, id: str) -> str | None:  # noqa: A002  as above
+        """Return the sha256 of a message's text as it is there now.
+
+        None where that cannot be told, or the message is not there any more.
+        """
+
     def find(self, notice: Notice, since: Time | None) -> list[Found]:
         """Return own messages with the marker of the notice's flow, the oldest first.
 

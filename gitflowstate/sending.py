@@ -26,10 +26,14 @@ _FIRST = "0001-01-01T00:00:00Z"
 
 
 class Sent(NamedTuple):
-    """The message is there; `replaced` tells that one which people removed was made again."""
+    """The message is there; `replaced` tells that one which people removed was made again.
+
+    `text` is the digest of what it says, where the channel tells that.
+    """
 
     message: str
     replaced: bool = False
+    text: str | None = None
 
 
 class Muted(NamedTuple):
@@ -68,21 +72,35 @@ class Sender:
         replaced = False
         if notice.kind == "status" and told is not None and told.message and self.can.edits:
             try:
-                return Sent(self.channel.edit(told.message, notice))
+                self._compare(told.message, told.text, notice)
+                return self._sent(self.channel.edit(told.message, notice), notice)
             except Gone:
                 if told.gone:
                     return Muted()
                 replaced = True
         known = self._adopted(notice, begun, self._since(begun, born))
         if known is not None:
-            return Sent(known, replaced)
+            return known._replace(replaced=replaced)
         if begun is not None and self.can.searches and not self._sought_twice(begun):
             return Sought(begun.revision, begun.sought or self.now())
         return self._posted(notice, replaced=replaced)
 
+    def _compare(self, message: str, text: str | None, notice: Notice) -> None:
+        """Warn where people changed what was sent; of that nothing is kept."""
+        there = self.channel.digest(message) if text else None
+        if there is not None and there != text:
+            self._warn_edited(notice)
+
+    def _warn_edited(self, notice: Notice) -> None:
+        self.warn(f"{notice.flow}: its {notice.kind} message was edited by hand; rewritten")
+
+    def _sent(self, message: str, notice: Notice) -> Sent:
+        """Return what is recorded of a message that says what the notice does."""
+        return Sent(message, text=digest(notice.text.encode()) if self.can.searches else None)
+
     def _posted(self, notice: Notice, *, replaced: bool) -> Sent | Sought:
         try:
-            return Sent(self.channel.post(notice), replaced)
+            return self._sent(self.channel.post(notice), notice)._replace(replaced=replaced)
         except Unknown:
             return self._looked_for(notice, replaced=replaced)
 
@@ -95,7 +113,7 @@ class Sender:
         except (NotSent, Unknown, Refused, Gone, Unauthorised):
             return Sought(notice.revision)  # the next message meets it as well
         if known is not None:
-            return Sent(known, replaced)
+            return known._replace(replaced=replaced)
         return Sought(notice.revision, self.now() if self.can.searches else None)
 
     def _sought_twice(self, begun: Intent) -> bool:
@@ -118,17 +136,19 @@ class Sender:
 
     # ── what is there ───────────────────────────────────────────────────────────────────────────
 
-    def _adopted(self, notice: Notice, begun: Intent | None, since: Time | None) -> str | None:
+    def _adopted(self, notice: Notice, begun: Intent | None, since: Time | None) -> Sent | None:
         """Return the message that is there already, brought to what the notice says."""
         found = self._found(notice, begun, since)
         if not found:
             return None
         kept = found[0]
         if self._differs(kept, notice) and self.can.edits:
-            kept = kept._replace(id=self.channel.edit(kept.id, notice))
+            edited = self._sent(self.channel.edit(kept.id, notice), notice)
+        else:
+            edited = Sent(kept.id, text=kept.digest or None)
         if self.can.edits:
             self._supersede(found[1:], notice)
-        return kept.id
+        return edited
 
     def _found(self, notice: Notice, begun: Intent | None, since: Time | None) -> list[Found]:
         if not self.can.searches:
@@ -144,7 +164,7 @@ class Sender:
         if kept.revision != notice.revision:
             return kept.revision < notice.revision  # never back
         if kept.digest and kept.digest != digest(notice.text.encode()):
-            self.warn(f"{notice.flow}: its {notice.kind} message was edited by hand; rewritten")
+            self._warn_edited(notice)
             return True
         return False
 

@@ -106,7 +106,8 @@ class Ack(ReceiptOp):
     """Record that a message is there: `message`, of a kind, about a revision.
 
     `since` is the entry into waiting that counts as announced from now on; `edits` tells whether
-    the channel can edit a status message, and `replaced` whether a removed one was made again.
+    the channel can edit a status message, `replaced` whether a removed one was made again, and
+    `text` the digest of what it says, where that can be compared later.
     """
 
     TAG = "ack"
@@ -114,6 +115,7 @@ class Ack(ReceiptOp):
     kind: NoticeKind
     message: Ref
     digest: Sha256
+    text: Sha256 | None = None
     since: Time | None = None
     edits: Flag = False
     replaced: Flag = False

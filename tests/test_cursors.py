@@ -472,14 +472,25 @@ def test_a_tree_that_is_gone_is_followed_by_a_new_beginning(lab, store):
         assert verify(repo, repo.ref(REF), NAME).problems == []
 
 
-def test_a_ref_that_lies_is_not_written(lab, store):
+def test_a_ref_that_lies_is_kept_aside_and_begun_anew(lab, store):
     everything(store)
     (lab.gitdir / REF).write_text("nonsense\n")
-    with pytest.raises(Corrupt):
-        store.load()
+    assert store.load() is None
+    assert "does not hold a commit id" in store.problems[0]
+    assert (lab.gitdir / REF).read_text() == "nonsense\n"
+    store.commit(made(Begin))
+    assert store.load() is not None
+    [kept] = (lab.gitdir / "gfs/stale").iterdir()
+    assert kept.read_text() == "nonsense\n"
+
+
+def test_what_is_no_file_in_the_place_of_a_ref_is_left_alone(lab, store):
+    (lab.gitdir / REF).parent.mkdir(parents=True, exist_ok=True)
+    (lab.gitdir / REF).symlink_to(lab.folder)
+    assert store.load() is None
     with pytest.raises(Corrupt):
         store.commit(made(Begin))
-    assert (lab.gitdir / REF).read_text() == "nonsense\n"
+    assert (lab.gitdir / REF).is_symlink()
 
 
 def test_flows_stay_unforgiving(lab):

@@ -518,9 +518,23 @@ def test_a_removed_status_message_is_made_again_once(began):
 def test_a_message_edited_by_a_human_is_written_over(began):
     began.box.rewrite("m00001", "my own words")
     began.lab.update("one")
-    began.watch()
+    report = began.watch()
     assert "my own words" not in began.box.messages()[0]["text"]
     assert began.box.kinds() == [("status", 2)]
+    assert report.warnings == ("f-1: its status message was edited by hand; rewritten",)
+    began.clock.move(600)
+    began.lab.update("two")
+    assert began.watch().warnings == ()
+
+
+def test_what_cannot_be_compared_is_no_warning(tmp_path):
+    bench = Bench(tmp_path, searches=False)
+    bench.lab.create()
+    bench.began()
+    bench.box.rewrite("m00001", "my own words")
+    bench.lab.update("one")
+    assert bench.watch().warnings == ()
+    assert "digest" not in bench.box.calls
 
 
 def test_a_found_message_edited_by_a_human_is_written_over_and_said(began):
@@ -719,6 +733,16 @@ def test_the_hour_is_counted_across_runs(bench):
     assert (report.told, len(report.owed)) == ((), 2)
     bench.clock.move(1801)
     assert len(bench.watch("w3", per_hour=3).told) == 2
+
+
+def test_a_message_that_may_have_been_sent_counts(bench):
+    for number in range(4):
+        bench.lab.create(f"f-{number}")
+    bench.box.script = [("post", Unknown("no answer"))]
+    report = bench.watch(per_hour=3)
+    assert (len(report.told), report.uncertain) == (2, 1)
+    bench.clock.move(60)
+    assert bench.watch("w2", per_hour=3).told == ()
 
 
 # ── two at once ─────────────────────────────────────────────────────────────────────────────────

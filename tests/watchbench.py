@@ -88,6 +88,14 @@ class Postbox:
         self._ended("edit", lost=lost)
         return id
 
+    def digest(self, id: str) -> str | None:  # noqa: A002  the word of the protocol
+        """Look at one message."""
+        self._begun("digest")
+        path = self.folder / id
+        if not path.exists() or not self.capabilities.searches:
+            return None
+        return digest(json.loads(path.read_text())["text"].encode())
+
     def find(self, notice: Notice, since: str | None) -> list[Found]:
         """Look through every message."""
         self.since.append(since)

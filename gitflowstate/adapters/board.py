@@ -64,6 +64,11 @@ class Board:
                 return
         raise Gone("the message is not in the file any more")
 
+    def digest(self, id: str) -> str | None:  # noqa: A002  as above
+        """Return the digest of a message's text, None where it is not there."""
+        texts = [each.text for each in self._entries() if f"{each.flow}/{each.id}" == id]
+        return digest(texts[0].encode()) if texts else None
+
     def find(self, flow: str) -> list[Found]:
         """Return the messages that are marked with a flow, the oldest first."""
         marked = [(each, read(each.text)) for each in self._entries()]

@@ -73,6 +73,9 @@ class ChatChannel:
         del id, notice
         raise Gone("a message in a chat cannot be edited")
 
+    def digest(self, id: str) -> None:  # noqa: A002  as above
+        """Return nothing: it cannot be read."""
+
     def find(self, notice: Notice, since: Time | None) -> list[Found]:
         """Return nothing: a chat is not searched."""
         del notice, since

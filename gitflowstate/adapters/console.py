@@ -45,6 +45,10 @@ class ConsoleChannel:
             self._print(notice.flow, text)
         return id
 
+    def digest(self, id: str) -> str | None:  # noqa: A002  as above
+        """Return the digest of a message as the file holds it."""
+        return self._board.digest(id) if self._board else None
+
     def find(self, notice: Notice, since: Time | None) -> list[Found]:
         """Return what the file holds about the flow, whenever it was written."""
         del since

@@ -8,10 +8,9 @@ an issue that moved is looked up once, by its number (hazards, GitHub notificati
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
-from gitflowstate import marker
+from gitflowstate.adapters import comments
 from gitflowstate.adapters.githubwire import (
     CREATED,
     FORBIDDEN,
@@ -23,7 +22,6 @@ from gitflowstate.adapters.githubwire import (
     hold_off,
     refuse,
 )
-from gitflowstate.codec import digest
 from gitflowstate.delivery import Gone, Refused, Unknown
 from gitflowstate.kinds import Time
 from gitflowstate.model import instant
@@ -97,12 +95,12 @@ class GitHubChannel:
         place, answer = self._asked("issues.create_comment", wanted, body=notice.text)
         if answer.status != CREATED:
             self._refuse(answer)
-        made = _id(answer, notice)
+        made = comments.number(answer, notice)
         author = (answer.mapping.get("user") or {}).get("id")
         if type(author) is int:
             self.author_id = str(author)
         if listed is not None:
-            whole = digest(notice.text.encode())
+            whole = comments.whole(notice.text)
             new = Found(f"{place}/{made}", notice.flow, notice.kind, notice.revision, whole)
             self._listed[wanted] = listed[0], [*listed[1], new]
         return f"{place}/{made}"
@@ -124,7 +122,21 @@ class GitHubChannel:
                 raise Gone("the comment did not move with its issue")
         if answer.status != OK:
             self._refuse(answer)
-        return f"{place}/{_id(answer, notice)}"
+        return f"{place}/{comments.number(answer, notice)}"
+
+    def digest(self, id: str) -> str | None:  # noqa: A002  as above
+        """Return the digest of a comment as people read it now, None where it is not there."""
+        known = _MESSAGE.fullmatch(id)
+        if known is None:
+            return None
+        number = int(known["comment"])
+        _, answer = self._asked("issues.get_comment", issue(known["issue"]), comment_id=number)
+        if answer.status in MISSING:
+            return None  # an edit learns whether it moved
+        body = answer.mapping.get("body")
+        if answer.status != OK:
+            self._refuse(answer)
+        return comments.whole(body) if isinstance(body, str) else None
 
     def find(self, notice: Notice, since: Time | None) -> list[Found]:
         """Return our own comments about the flow, the oldest first.
@@ -234,8 +246,8 @@ class GitHubChannel:
                 self._refuse(answer)
             if not isinstance(answer.body, list):
                 raise Unknown("GitHub answered without a list", hint="run the same command again")
-            seen.update(_ours(answer.body, place, own))
-            following = _next(answer)
+            seen.update(comments.ours(answer.body, place, own))
+            following = comments.following(answer)
             if following is None:
                 return number > 0
             answer = self._wire.get(self._wire.resolved(following))
@@ -247,42 +259,6 @@ _EVER = "0001-01-01T00:00:00Z"
 
 def _route(operation: str, place: Issue) -> dict[str, object]:
     route: dict[str, object] = {"owner": place.owner, "repo": place.repo}
-    if operation != "issues.update_comment":
+    if not operation.endswith("_comment") or operation == "issues.create_comment":
         route["issue_number"] = place.number
     return route
-
-
-def _id(answer: Answer, notice: Notice) -> int:
-    """Return the number of the comment that an answer shows. Raises Unknown for another one."""
-    made, body = answer.mapping.get("id"), answer.mapping.get("body")
-    first = notice.text.split("\n", 1)[0]
-    if type(made) is int and made > 0 and isinstance(body, str) and _first_line(body) == first:
-        return made
-    raise Unknown("GitHub answered without the comment", hint="the next run looks for it")
-
-
-def _first_line(text: str) -> str:
-    return text.split("\n", 1)[0].removesuffix("\r")
-
-
-def _ours(page: list[Any], place: Issue, own: str) -> Iterator[tuple[int, Found]]:
-    """Yield the comments of a page that are our own and carry a marker, by their numbers."""
-    for comment in page:
-        if not isinstance(comment, dict):
-            continue
-        number, body, user = comment.get("id"), comment.get("body"), comment.get("user")
-        if type(number) is not int or not isinstance(body, str) or not isinstance(user, dict):
-            continue
-        mark = marker.read(body)
-        if mark is not None and str(user.get("id")) == own:
-            whole = digest(body.replace("\r\n", "\n").encode())
-            yield number, Found(f"{place}/{number}", *mark, whole)
-
-
-def _next(answer: Answer) -> str | None:
-    """Return the URL of the page that follows, as the header Link names it."""
-    for part in (answer.headers.get("link") or "").split(","):
-        found = re.fullmatch(r"\s*<([^<>]+)>((?:\s*;[^;]*)*)", part)
-        if found and re.search(r';\s*rel="?next"?\s*(;|$)', found[2]):
-            return found[1]
-    return None

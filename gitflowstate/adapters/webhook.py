@@ -81,6 +81,9 @@ class WebhookChannel:
         self._send(notice, id)
         return id
 
+    def digest(self, id: str) -> None:  # noqa: A002  as above
+        """Return nothing: its receiver tells nothing."""
+
     def find(self, notice: Notice, since: Time | None) -> list[Found]:
         """Return nothing: a webhook cannot be asked."""
         del notice, since

@@ -9,6 +9,7 @@ from fakes.loopback import REMOTE_WORDS
 from fakes.worlds import SECRET, TOKEN
 
 from gitflowstate import marker
+from gitflowstate.codec import digest
 from gitflowstate.delivery import Gone, HoldOff, Unauthorised
 from gitflowstate.ports import Notice
 
@@ -139,6 +140,21 @@ def test_an_edit_of_what_people_removed_says_that_it_is_gone(world):
     world.remove(known)
     with pytest.raises(Gone):
         world.channel().edit(known, notice(revision=5))
+
+
+def test_what_people_made_of_a_message_can_be_told_from_what_was_sent(world):
+    channel = world.channel()
+    about = notice()
+    known = channel.post(about)
+    if not world.rewrites:
+        assert world.channel().digest(known) is None
+        return
+    assert world.channel().digest(known) == digest(about.text.encode())
+    world.rewrite(known, "**My own** words")
+    assert world.channel().digest(known) == digest(b"**My own** words")
+    assert world.channel().digest("no such message") is None
+    world.remove(known)
+    assert world.channel().digest(known) is None
 
 
 # ── finding ─────────────────────────────────────────────────────────────────────────────────────

@@ -14,6 +14,7 @@ from pathlib import Path
 OPERATIONS = (
     ("post", "/repos/{owner}/{repo}/issues/{issue_number}/comments"),
     ("get", "/repos/{owner}/{repo}/issues/{issue_number}/comments"),
+    ("get", "/repos/{owner}/{repo}/issues/comments/{comment_id}"),
     ("patch", "/repos/{owner}/{repo}/issues/comments/{comment_id}"),
     ("get", "/repos/{owner}/{repo}/issues/{issue_number}"),
     ("get", "/user"),

@@ -160,6 +160,8 @@ class GitHub(Loopback):
         if there is not None:
             return there
         repo = self.repos.get(name)
+        if "comment_id" in route and operation.startswith("GET"):
+            return self._read(shape, repo, int(route["comment_id"]))
         if "comment_id" in route:
             return self._edited(shape, repo, int(route["comment_id"]), request)
         issue = self.issues.get((repo, int(route["issue_number"])))
@@ -198,6 +200,13 @@ class GitHub(Loopback):
         self.issues[repo, number].comments.append({**made, "hidden": self.lag})
         self.writes.append(self.clock.ticks())
         return self._shaped(shape, 201, self._shown(made))
+
+    def _read(self, shape, repo, number):
+        for (owner, _), issue in self.issues.items():
+            for comment in issue.comments if owner == repo else ():
+                if comment["id"] == number:
+                    return self._shaped(shape, 200, self._shown(comment))
+        return said(404, "Not Found")
 
     def _edited(self, shape, repo, number, request):
         for (owner, _), issue in self.issues.items():

@@ -45,6 +45,7 @@ class World:
     faults: ClassVar[dict[str, type]] = {}
     exact = False  # what people get is the text byte for byte
     tells_gone = True
+    rewrites = False  # people can edit a message of ours, and the channel can look
 
     def close(self):
         """End what the world runs."""
@@ -65,6 +66,11 @@ class Memory(World):
         del folder
         self._given = given
         self._memory = self.channel()
+        self.rewrites = given.get("searches", True)
+
+    def rewrite(self, message, text):
+        kept = self._memory.messages
+        kept[:] = [m._replace(text=text) if m.id == message else m for m in kept]
 
     def channel(self):
         made = MemoryChannel(**self._given)
@@ -126,6 +132,7 @@ class Console(World):
 
 class File(Console):
     tells_gone = True
+    rewrites = True
     faults: ClassVar = {"refused": Refused}
 
     def __init__(self, folder):
@@ -165,10 +172,19 @@ class File(Console):
         self._foreign = True
 
     def remove(self, message):
+        before, _, after = self._parts(message)
+        self.path.write_text(before + after.partition("\n")[2].partition("\n")[2], "utf-8")
+
+    def rewrite(self, message, text):
+        before, line, after = self._parts(message)
+        self.path.write_text(f"{before}{line}\n{text}{after}", "utf-8")
+
+    def _parts(self, message):
+        """Return what is before a message, its first line, and what follows its text."""
         text = self.path.read_text("utf-8")
         start = text.index(f"<!-- gfs:1 message={message.partition('/')[2]} ")
-        end = text.index("<!-- gfs:1 end -->\n", start)
-        self.path.write_text(text[:start] + text[end:].partition("\n")[2], "utf-8")
+        end = text.index("\n<!-- gfs:1 end -->\n", start)
+        return text[:start], text[start:end].partition("\n")[0], text[end:]
 
 
 class Served(World):
@@ -331,6 +347,13 @@ class GitHubWorld(Served):
 
     def seen(self):
         return self.server.bodies(BOT)
+
+    rewrites = True
+
+    def rewrite(self, message, text):
+        for each in self.server.comments:
+            if message.endswith(f"/{each['id']}"):
+                each["body"] = text
 
     def sent(self):
         return [each.body for each in self.server.requests]

@@ -198,10 +198,23 @@ def test_h8_a_comment_that_people_delete_comes_back_once_and_ends_are_told_all_t
 def test_h9_what_people_write_into_a_comment_of_ours_is_written_over(began):
     began.server.comments[0]["body"] += "\n\n@everyone look here"
     began.lab.update("on")
-    began.watch()
+    report = began.watch()
     (body,) = began.server.bodies(BOT)
     assert "look here" not in body
     assert began.kinds() == [("status", 2)]
+    assert report.warnings == ("f-1: its status message was edited by hand; rewritten",)
+    began.clock.move(600)
+    began.lab.update("further")
+    assert began.watch().warnings == ()
+
+
+@pytest.mark.req("H9")
+def test_h9_what_people_cut_out_of_a_comment_with_its_marker_is_written_over_and_said(began):
+    began.server.comments[0]["body"] = "my own words"
+    began.lab.update("on")
+    report = began.watch()
+    assert began.kinds() == [("status", 2)]
+    assert ["edited by hand" in warning for warning in report.warnings] == [True]
 
 
 @pytest.mark.req("H10", "L15")
