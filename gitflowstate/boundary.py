@@ -18,7 +18,7 @@ from pydantic_core import core_schema as cs
 from gitflowstate.codec import Field, fields
 from gitflowstate.coherence import Fault, joined
 from gitflowstate.errors import Invalid
-from gitflowstate.kinds import KINDS, MAX_INT, Kind
+from gitflowstate.kinds import KINDS, Kind
 from gitflowstate.model import Value
 from gitflowstate.ops import Op
 from gitflowstate.union import UNION
@@ -176,7 +176,7 @@ def _scalar(kind: Kind) -> CoreSchema:
             regex_engine="python-re",  # the codec's, and it knows look-ahead
         )
     if kind.base is int:
-        return cs.int_schema(strict=True, ge=kind.least, le=MAX_INT)
+        return cs.int_schema(strict=True, ge=kind.least, le=kind.most)
     return cs.bool_schema(strict=True)
 
 

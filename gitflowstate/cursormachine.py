@@ -18,6 +18,7 @@ from gitflowstate.cursors import (
     Parked,
     acknowledged_path,
     receipt_path,
+    told_there,
 )
 from gitflowstate.due import MUTED, elapsed
 from gitflowstate.errors import Rejected, Stale
@@ -156,6 +157,7 @@ def _advanced(op: Advance, cursor: Cursor) -> Cursor:
         hold=uncertain,
         budget=op.budget,
         author_id=op.author_id or cursor.author_id,
+        filters=op.filters or cursor.filters,
         cutoff=None if op.head else cursor.cutoff,
     )
 
@@ -168,6 +170,8 @@ def _receipted(op: ReceiptOp, state: State) -> State:
     before = _of(Delivery, state[path])
     if before is None or before.generation != op.generation:
         before = Delivery(schema_version=1, revision=0, generation=op.generation)
+    if op.place is not None:
+        before = told_there(before, op.place).replace(place=op.place)
     if isinstance(op, Ack):
         return _put(state, path, _acked(op, before))
     if isinstance(op, Park):
@@ -177,10 +181,11 @@ def _receipted(op: ReceiptOp, state: State) -> State:
 
 
 def _acked(op: Ack, before: Delivery) -> Delivery:
-    after = before.replace(waiting_since=op.since, digest=op.digest, parked=None)
+    after = before.replace(waiting_since=op.since, parked=None)
     if op.kind == "status":
         return after.replace(
             revision=max(before.revision, op.revision),
+            digest=op.digest,
             message=op.message if op.edits else None,
             text=op.text if op.edits else None,
             sent_at=op.at,
@@ -190,7 +195,7 @@ def _acked(op: Ack, before: Delivery) -> Delivery:
     if op.kind == "final":
         after = after.replace(terminal_revision=op.revision, terminal_digest=op.digest)
     if before.message is None:  # there is no status message to bring up to date
-        after = after.replace(revision=max(before.revision, op.revision))
+        after = after.replace(revision=max(before.revision, op.revision), digest=op.digest)
     return after
 
 

@@ -14,6 +14,7 @@ from gitflowstate.kinds import (
     Line,
     Name,
     NoticeKind,
+    Parts,
     Ref,
     Revision,
     Sha256,
@@ -45,14 +46,24 @@ class Lease(Value):
     notices: tuple[Intent, ...] = ()
 
 
+class Burst(Value):
+    """How many messages were sent within a few minutes from `since` on."""
+
+    since: Time
+    count: Count
+
+
 class Budget(Value):
-    """How much may be sent: nothing before `until`, and what was counted since `hour` began."""
+    """How much may be sent: nothing before `until`, and what was `sent` of late, newest first.
+
+    `failed` are the flows that the last pass got no answer about: they come last in the next one.
+    """
 
     until: Time | None = None
     reason: Line | None = None
     tries: Count = 0
-    hour: Time | None = None
-    sent: Count = 0
+    sent: tuple[Burst, ...] = ()
+    failed: tuple[Id, ...] = ()
 
 
 class Cursor(Value):
@@ -60,7 +71,8 @@ class Cursor(Value):
 
     `head` is the commit of main that was compared; `owed` the flows that were compared and not
     reported. While `head` is absent, flows that ended before `cutoff` are taken as acknowledged;
-    `acknowledged` counts the documents that list them.
+    `acknowledged` counts the documents that list them. `filters` is the digest of what the channel
+    wanted to hear of then.
     """
 
     VERSION = 1
@@ -73,7 +85,8 @@ class Cursor(Value):
     author_id: Name | None = None
     generation: Count = 0
     cutoff: Time | None = None
-    acknowledged: Count = 0
+    acknowledged: Parts = 0
+    filters: Sha256 | None = None
 
 
 class Parked(Value):
@@ -90,7 +103,8 @@ class Parked(Value):
 class Delivery(Value):
     """What one channel was last told of one flow.
 
-    `message` is the status message, which is edited, and `notice` the last new one;
+    `message` is the status message, which is edited, and `notice` the last new one; `place` is the
+    digest of where they are;
     `terminal_revision` and `waiting_since` name the end and the entry into waiting that were
     announced; the digests are those of the flow's document then, and `text` that of the status
     message as it was sent. `gone` counts how often people
@@ -107,11 +121,19 @@ class Delivery(Value):
     message: Ref | None = None
     text: Sha256 | None = None
     notice: Ref | None = None
+    place: Sha256 | None = None
     digest: Sha256 | None = None
     sent_at: Time | None = None
     parked: Parked | None = None
     gone: Count = 0
     generation: Count = 0
+
+
+def told_there(receipt: Delivery, place: str | None) -> Delivery:
+    """Return what a receipt says of a place: elsewhere there is no message to edit, none parked."""
+    if place is None or receipt.place in (None, place):
+        return receipt
+    return receipt.replace(message=None, text=None, parked=None, gone=0)
 
 
 class Acknowledged(Value):

@@ -68,6 +68,8 @@ class CursorStore:
             self._note(error)
             return None
         found = self._read(CURSOR_PATH)
+        if found is None and not self.problems:
+            self.problems.append(f"the ref of {self.channel} holds no cursor: it begins anew")
         return found if isinstance(found, Cursor) else None
 
     def delivery(self, flow: str) -> Delivery | None:

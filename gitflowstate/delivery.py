@@ -35,9 +35,12 @@ class Gone(GfsError):
 
 
 class HoldOff(Unavailable):
-    """The channel wants silence until a time, whatever is owed; the next run also waits."""
+    """The channel wants silence until a time, whatever is owed; the next run also waits.
 
-    def __init__(self, until: Time, reason: str) -> None:
+    `guessed` says that it did not say for how long.
+    """
+
+    def __init__(self, until: Time, reason: str, *, guessed: bool = False) -> None:
         super().__init__(
             f"the channel wants silence until {until}: {reason}",
             hint="what is owed is sent by a run after that time",
@@ -46,6 +49,7 @@ class HoldOff(Unavailable):
         )
         self.until = until
         self.reason = reason
+        self.guessed = guessed
 
 
 class Unauthorised(Denied):

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gitflowstate import graph
-from gitflowstate.cursors import Budget, Cursor, Delivery, Parked
+from gitflowstate.cursors import Budget, Burst, Cursor, Delivery, Parked
 from gitflowstate.kinds import TERMINAL, NoticeKind, Time
 from gitflowstate.model import Flow, Task, instant
 
@@ -110,6 +110,9 @@ def age(then: Time, now: Time) -> str:
 INTERVAL_S = 110  # between two updates of one status message (R-TF-43)
 MUTED = 2  # removals of the status message after which it is not made again
 DAY_S = 86_400  # how far ahead a time is believed: a clock may have been set back since
+SKEW_S = 3600  # how far apart the clocks of two runs are believed to be
+HOUR_S = 3600
+BURST_S = 300  # what is sent within so long is counted together
 UNDATED = "0001-01-01T00:00:00Z"  # an entry into waiting that an import did not date
 _FIRST_RETRY_S = 300
 _ORDER = {"final": 0, "waiting": 1, "status": 2}
@@ -196,16 +199,19 @@ def notices(items: Iterable[Reported], cursor: Cursor, now: Time, rules: Rules) 
     """Return the messages that are due now: ends first, then waits, then the oldest status.
 
     An end and an entry into waiting skip the interval, never what the channel itself asked for
-    (C-21); a parked message is due when its time has come, or when an end follows it.
+    (C-21); a parked message is due when its time has come, or when an end follows it. The flows
+    that the last pass failed at come last, so that they cannot keep others waiting for ever.
     """
     room = allowance(cursor.budget, now, rules)
-    found: list[tuple[tuple[int, str, str], Owed]] = []
+    failed = cursor.budget.failed if cursor.budget else ()
+    found: list[tuple[tuple[bool, int, str, str], Owed]] = []
     for item in items if room != 0 else ():
         kinds = owed(item, rules)
         for kind in kinds:
             if _due(kind, kinds, item, now, rules):
                 sent = item.receipt.sent_at if item.receipt else None
-                rank = (_ORDER[kind], instant(sent) if sent else "", item.flow.id)
+                last = item.flow.id in failed
+                rank = (last, _ORDER[kind], instant(sent) if sent else "", item.flow.id)
                 found.append((rank, Owed(item.flow, kind)))
     found.sort(key=lambda pair: pair[0])
     return [each for _, each in found[:room]]
@@ -244,14 +250,18 @@ def allowance(budget: Budget | None, now: Time, rules: Rules) -> int | None:
 def silent_until(budget: Budget | None, now: Time) -> Time | None:
     """Return until when the channel wants silence; None where it does not."""
     until = budget.until if budget is not None else None
-    return until if until is not None and 0 < elapsed(now, until) <= DAY_S else None
+    return until if until is not None and 0 < elapsed(now, until) <= DAY_S + SKEW_S else None
 
 
 def counted(budget: Budget | None, now: Time) -> int:
-    """Return how many messages were sent in the hour that runs."""
-    if budget is None or budget.hour is None or not 0 <= elapsed(budget.hour, now) < 3600:  # noqa: PLR2004  an hour
-        return 0
-    return budget.sent
+    """Return how many messages were sent within the last hour, and up to five minutes before."""
+    return sum(burst.count for burst in _recent(budget, now))
+
+
+def _recent(budget: Budget | None, now: Time) -> list[Burst]:
+    """Return what still counts; what lies ahead is of a clock that was set back."""
+    bursts = budget.sent if budget is not None else ()
+    return [each for each in bursts if -SKEW_S <= elapsed(each.since, now) < HOUR_S + BURST_S]
 
 
 def back_off(tries: int, first_s: int = _FIRST_RETRY_S) -> int:
@@ -260,14 +270,17 @@ def back_off(tries: int, first_s: int = _FIRST_RETRY_S) -> int:
 
 
 def spent(budget: Budget | None, now: Time) -> Budget:
-    """Return the budget after one more message that arrived."""
-    sent = counted(budget, now)
-    hour = budget.hour if budget is not None and sent else now
-    return Budget(hour=hour, sent=sent + 1)
+    """Return the budget after one more message that arrived, or may have."""
+    recent = _recent(budget, now)
+    if recent and elapsed(recent[0].since, now) < BURST_S:
+        newest, *rest = recent
+        return Budget(sent=(newest.replace(count=newest.count + 1), *rest))
+    return Budget(sent=(Burst(since=now, count=1), *recent))
 
 
-def silenced(budget: Budget | None, until: Time, reason: str) -> Budget:
-    """Return the budget of a channel that wants silence until a time."""
-    return (budget or Budget()).replace(
-        until=until, reason=reason, tries=(budget.tries if budget else 0) + 1
-    )
+def silenced(budget: Budget | None, until: Time, reason: str, tries: int) -> Budget:
+    """Return the budget of a channel that wants silence until a time.
+
+    `tries` counts how often in a row it did not say for how long.
+    """
+    return (budget or Budget()).replace(until=until, reason=reason, tries=tries)

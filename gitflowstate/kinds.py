@@ -25,6 +25,7 @@ Sha256 = str
 Commit = str
 Revision = int
 Count = int
+Parts = int
 Int = int
 Flag = bool
 Json = dict[str, Any]
@@ -72,6 +73,7 @@ class Kind:
         self.pattern: str | None = bounds.get("pattern")
         self.longest: int | None = bounds.get("longest")
         self.least: int = bounds.get("least", -MAX_INT)
+        self.most: int = bounds.get("most", MAX_INT)
         self.values: tuple[str, ...] = bounds.get("values", ())
         # Whether all printable ASCII that is not blank matches the pattern.
         self._easy: bool = bounds.get("easy", False)
@@ -82,7 +84,7 @@ class Kind:
         if isinstance(value, str):
             return self.base is str and self._accepts_text(value)
         if self.base is int:
-            return type(value) is int and self.least <= value <= MAX_INT
+            return type(value) is int and self.least <= value <= self.most
         return type(value) is self.base
 
     def _accepts_text(self, value: str) -> bool:
@@ -142,6 +144,7 @@ KINDS: dict[str, Kind] = {
     "Commit": _text("40 hexadecimal digits", f"^[0-9a-f]{{40}}{END}"),
     "Revision": Kind(int, "an integer from 1 to 2^53-1", least=1),
     "Count": Kind(int, "an integer from 0 to 2^53-1", least=0),
+    "Parts": Kind(int, "an integer from 0 to 10,000", least=0, most=10_000),
     "Int": Kind(int, "an integer within 2^53-1 of zero"),
     "Flag": Kind(bool, "true or false"),
     "Status": _words(Status),

@@ -63,11 +63,18 @@ def clear(gitdir: str, path: str, warnings: list[str]) -> bool:
 
 
 def set_aside(gitdir: str, path: str) -> str | None:
-    """Move a file that is of no use aside, unless a process has it open; return its new path."""
+    """Move what is of no use aside, unless a process has it open; return its new path.
+
+    A link and a folder are moved as they are: what they lead to stays where it is.
+    """
     info = lstat_or_none(path)
-    if info is None or not stat.S_ISREG(info.st_mode):
+    if info is None:
         return None
-    return _move_aside(gitdir, path, info)
+    if stat.S_ISREG(info.st_mode):
+        return _move_aside(gitdir, path, info)
+    target = _aside(gitdir, path)
+    calls.rename(path, target)
+    return target
 
 
 def is_dead(gitdir: str, path: str) -> bool:
@@ -106,11 +113,7 @@ def _move_aside(gitdir: str, path: str, judged: os.stat_result) -> str | None:
     if descriptor is None:
         return None
     try:
-        for folder in (f"{gitdir}/gfs", f"{gitdir}/gfs/stale"):
-            with suppress(FileExistsError):
-                calls.mkdir(folder, 0o777)
-        flat = path.removeprefix(f"{gitdir}/").replace("/", "-")
-        target = f"{gitdir}/gfs/stale/{flat}-{random_name(f'{time.time():.0f}-')}"
+        target = _aside(gitdir, path)
         calls.rename(path, target)
         if identity(calls.lstat(target)) == identity(judged):
             return target
@@ -123,6 +126,15 @@ def _move_aside(gitdir: str, path: str, judged: os.stat_result) -> str | None:
     finally:
         calls.close(descriptor)
     return None
+
+
+def _aside(gitdir: str, path: str) -> str:
+    """Return a new name in `gfs/stale`, which is made if it is not there."""
+    for folder in (f"{gitdir}/gfs", f"{gitdir}/gfs/stale"):
+        with suppress(FileExistsError):
+            calls.mkdir(folder, 0o777)
+    flat = path.removeprefix(f"{gitdir}/").replace("/", "-")
+    return f"{gitdir}/gfs/stale/{flat}-{random_name(f'{time.time():.0f}-')}"
 
 
 def _sole_holder(path: str, judged: os.stat_result) -> int | None:

@@ -6,13 +6,14 @@ its receipt. Where the walk leads nowhere, every flow is compared (architecture,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 
 from gitflowstate import codec, cursormachine, due
-from gitflowstate.cursors import CURSOR_PATH, Acknowledged, Cursor, Intent
+from gitflowstate.cursors import CURSOR_PATH, Acknowledged, Cursor, Intent, told_there
 from gitflowstate.due import Reported, Rules
-from gitflowstate.kinds import TERMINAL, Time
+from gitflowstate.kinds import KINDS, TERMINAL, Time
 from gitflowstate.model import Flow, instant
 from gitflowstate.ports import Cursors, Flows
 from gitflowstate.watchops import Begin, Skip
@@ -21,18 +22,23 @@ LONG_AGO_S = 86_400  # an end that is older than this at the first pass is taken
 CHUNK = 20_000  # flows in one list, which must fit into a document
 
 Key = tuple[str, str]  # a flow, and the kind of a message about it
+Place = Callable[[Flow], str | None]  # where a flow is told of, in the channel's own words
 
 
 class Look:
     """The flows with something owed, the cursor they were compared with, and how that went.
 
     `ended` are the flows that the first pass takes as acknowledged, `begun` the messages that were
-    announced before and may have been sent.
+    announced before and may have been sent, `unusable` the flows that could not be compared.
     """
 
-    def __init__(self, cursor: Cursor, rules: Rules) -> None:
+    def __init__(self, cursor: Cursor, rules: Rules, place: Place) -> None:
         self.cursor = cursor
         self.rules = rules
+        self.place = place
+        self.unusable: set[str] = set()
+        known = cursor.head is not None and cursor.filters is not None
+        self.filtered_anew = known and cursor.filters != filters(rules)
         self.items: dict[str, Reported] = {}
         self.ended: dict[str, int] = {}
         self.begun: dict[Key, Intent] = {}
@@ -44,6 +50,10 @@ class Look:
         """Return the flows that something is owed about, whenever it may be sent."""
         return sorted(flow for flow, item in self.items.items() if due.owed(item, self.rules))
 
+    def pending(self) -> set[str]:
+        """Return the flows to be looked at again: those owed, and those that cannot be used."""
+        return {*self.owed(), *self.unusable}
+
     def parked(self) -> dict[str, str]:
         """Return the flows whose message the channel does not take, and why."""
         return {
@@ -54,7 +64,7 @@ class Look:
 
     def refresh(self, flow: str, cursors: Cursors) -> Reported:
         """Read again what the channel was told of a flow."""
-        item = _reported(self.items[flow].flow, cursors, self.cursor)
+        item = _reported(self, self.items[flow].flow, cursors)
         self.items[flow] = item
         return item
 
@@ -95,19 +105,44 @@ def _before(now: Time) -> Time:
     return f"{moment.year:04}-{moment:%m-%dT%H:%M:%SZ}"
 
 
-def look(flows: Flows, cursors: Cursors, rules: Rules, cursor: Cursor) -> Look:
-    """Compare what may have changed since the cursor's head with what the channel was told."""
-    seen = Look(cursor, rules)
+def filters(rules: Rules) -> str:
+    """Return the digest of which flows a channel wants to hear of."""
+    wanted = (rules.labels, rules.owners, rules.statuses, rules.linked)
+    return codec.digest(json.dumps(wanted).encode())
+
+
+def place_of(place: Place, flow: Flow) -> str | None:
+    """Return the digest of where a flow is told of: the address itself may hold a token."""
+    where = place(flow)
+    return None if where is None else codec.digest(where.encode())
+
+
+def look(
+    flows: Flows,
+    cursors: Cursors,
+    rules: Rules,
+    cursor: Cursor,
+    *,
+    place: Place = lambda _: None,
+    now: Time | None = None,
+) -> Look:
+    """Compare what may have changed since the cursor's head with what the channel was told.
+
+    Where the channel wants to hear of other flows than before, each is compared; those that ended
+    long before `now`, and were not owed, are taken as known as in a first pass.
+    """
+    seen = Look(cursor, rules, place)
     changes = flows.changes(cursor.head)
     seen.known, seen.walked = changes.known, changes.commits
     intents = cursor.hold.notices if cursor.hold else ()
-    if cursor.head is None or not changes.known:
-        _compare_all(seen, flows, cursors)
+    if cursor.head is None or not changes.known or seen.filtered_anew:
+        _compare_all(seen, flows, cursors, _cutoff(seen, now))
     else:
         _compare(seen, flows, cursors, {*changes.flows, *cursor.owed, *(i.flow for i in intents)})
     for intent in intents:
         if _matters(intent, seen.items.get(intent.flow), rules):
             seen.begun[intent.flow, intent.kind] = intent
+    seen.unusable = {each for each in flows.broken if KINDS["Id"].accepts(each)}
     seen.warnings += _warnings(seen, flows, cursors)
     return seen
 
@@ -116,18 +151,24 @@ def _compare(seen: Look, flows: Flows, cursors: Cursors, names: set[str]) -> Non
     for name in sorted(names):
         flow = flows.flow(name)
         if flow is not None:
-            _take(seen, _reported(flow, cursors, seen.cursor))
+            _take(seen, _reported(seen, flow, cursors))
 
 
-def _compare_all(seen: Look, flows: Flows, cursors: Cursors) -> None:
+def _cutoff(seen: Look, now: Time | None) -> Time | None:
+    if seen.cursor.head is None:
+        return seen.cursor.cutoff
+    return _before(now) if seen.filtered_anew and now else None
+
+
+def _compare_all(seen: Look, flows: Flows, cursors: Cursors, cutoff: Time | None) -> None:
     cursor = seen.cursor
     known = cursors.acknowledged(cursor.acknowledged)
     for flow in flows.flows():
-        item = _reported(flow, cursors, cursor)
-        fresh = item.receipt is None and flow.status in TERMINAL
+        item = _reported(seen, flow, cursors)
+        fresh = item.receipt is None and flow.status in TERMINAL and flow.id not in cursor.owed
         if fresh and known.get(flow.id) == flow.revision:
             continue
-        if fresh and cursor.head is None and _is_old(flow, cursor.cutoff):
+        if fresh and _is_old(flow, cutoff):
             seen.ended[flow.id] = flow.revision
             continue
         _take(seen, item)
@@ -142,10 +183,12 @@ def _take(seen: Look, item: Reported) -> None:
         seen.items[item.flow.id] = item
 
 
-def _reported(flow: Flow, cursors: Cursors, cursor: Cursor) -> Reported:
+def _reported(seen: Look, flow: Flow, cursors: Cursors) -> Reported:
     receipt = cursors.delivery(flow.id)
-    if receipt is not None and receipt.generation != cursor.generation:
+    if receipt is not None and receipt.generation != seen.cursor.generation:
         receipt = None
+    if receipt is not None:
+        receipt = told_there(receipt, place_of(seen.place, flow))
     return Reported(flow, codec.digest(codec.encode(flow)), receipt)
 
 

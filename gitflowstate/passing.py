@@ -14,12 +14,12 @@ from typing import Any
 from gitflowstate import due
 from gitflowstate.codec import digest, encode
 from gitflowstate.cursormachine import HOLD_S
-from gitflowstate.cursors import Intent
+from gitflowstate.cursors import Budget, Intent
 from gitflowstate.delivery import Gone, HoldOff, NotSent, Refused, Unauthorised, Unknown
 from gitflowstate.due import Owed, Reported
 from gitflowstate.errors import GfsError, Stale
 from gitflowstate.kinds import Time
-from gitflowstate.looking import Key, Look
+from gitflowstate.looking import Key, Look, filters, place_of
 from gitflowstate.model import latest
 from gitflowstate.ports import Channel, Clock, Cursors, Notice
 from gitflowstate.reports import Report, Settings, Told, left, notice_of
@@ -28,7 +28,8 @@ from gitflowstate.watchops import Ack, Advance, CursorOp, Hold, Mute, Park
 
 BATCH = 50  # messages that are announced at once
 GIVE_UP = 3  # failures one after another
-_SILENCE_S = 60  # at least, where a channel wants some; doubled each time
+_SILENCE_S = 60  # at least, where a channel does not say how much it wants; doubled each time
+_MOST_STUCK = 100
 
 
 class Pass:
@@ -58,6 +59,7 @@ class Pass:
         self.until: Time = ""
         self.told: list[Told] = []
         self.parked: set[str] = set()  # flows of which a message was refused just now
+        self.stuck: set[str] = set()  # flows about which no answer came just now
         self.unsure = self.failed = self.failing = 0
 
     def run(self, planned: list[Owed]) -> Report:
@@ -109,7 +111,7 @@ class Pass:
     def _advance(self) -> None:
         """Give the hold back, and say what was compared and what is owed."""
         cursor = self.seen.cursor
-        owed = {*self.seen.owed()}
+        owed, wanted = self.seen.pending(), filters(self.settings.rules)
         self._commit(
             Advance,
             holder=self.settings.holder,
@@ -117,8 +119,9 @@ class Pass:
             owe=tuple(sorted(owed - {*cursor.owed})),
             settled=tuple(sorted({*cursor.owed} - owed)),
             notices=tuple(self.uncertain.values()),
-            budget=self.budget,
+            budget=self._left(),
             author_id=getattr(self.channel, "author_id", None),
+            filters=None if wanted == cursor.filters else wanted,
         )
 
     def _release(self) -> None:
@@ -129,8 +132,18 @@ class Pass:
             holder=self.settings.holder,
             head=cursor.head,
             notices=tuple(self.uncertain.values()),
-            budget=cursor.budget,
+            budget=self._left(),
         )
+
+    def _left(self) -> Budget | None:
+        """Return the budget as it is left, with the flows that no answer came about."""
+        before = self.seen.cursor.budget
+        told = {each.flow for each in self.told}
+        open_ = {*self.stuck, *(before.failed if before else ())} & {*self.seen.owed()} - told
+        failed = tuple(sorted(open_)[:_MOST_STUCK])
+        if failed == (self.budget.failed if self.budget else ()):
+            return self.budget
+        return (self.budget or Budget()).replace(failed=failed)
 
     def _commit(self, kind: type[CursorOp], /, **fields: Any) -> None:  # noqa: ANN401  fields of the op
         asked = self.settings
@@ -177,6 +190,9 @@ class Pass:
         except (NotSent, Unknown, Gone) as failure:  # an edit may be repeated freely, a look too
             if failure.message not in self.seen.warnings:
                 self.seen.warnings.append(failure.message)
+            if isinstance(failure, Unknown) and owed.kind == "status":
+                self.uncertain.setdefault(key, self.intents[key])
+            self.stuck.add(owed.flow.id)
             self.failed += 1
             self.failing += 1
             return self.failing < GIVE_UP
@@ -207,6 +223,7 @@ class Pass:
             "flow": owed.flow.id,
             "revision": owed.flow.revision,
             "generation": self.seen.cursor.generation,
+            "place": place_of(self.settings.target, owed.flow),
         }
         if isinstance(result, Muted):
             self._commit(Mute, **about)
@@ -228,16 +245,16 @@ class Pass:
         self.seen.refresh(owed.flow.id, self.cursors)
 
     def _fall_silent(self, wait: HoldOff) -> None:
-        tries = self.budget.tries if self.budget else 0
-        least = self.clock.later(due.back_off(tries + 1, _SILENCE_S)) if tries else wait.until
-        until = latest(wait.until, least)
-        self.budget = due.silenced(self.budget, until, wait.reason)
+        tries = (self.budget.tries if self.budget else 0) + 1 if wait.guessed else 0
+        least = self.clock.later(due.back_off(tries, _SILENCE_S)) if tries > 1 else wait.until
+        self.budget = due.silenced(self.budget, latest(wait.until, least), wait.reason, tries)
 
     # ── what the channel will not take ──────────────────────────────────────────────────────────
 
     def _park(self, notice: Notice, item: Reported, reason: str) -> None:
         parked = item.receipt.parked if item.receipt else None
-        if parked is None or notice.kind != "status":
+        known = (parked.kind, parked.revision) if parked else None
+        if known is None or (notice.kind != "status" and known != (notice.kind, notice.revision)):
             self._tell_fallback(notice)
         tries = (parked.tries if parked else 0) + 1
         self._commit(
@@ -245,6 +262,7 @@ class Pass:
             flow=notice.flow,
             revision=notice.revision,
             generation=self.seen.cursor.generation,
+            place=place_of(self.settings.target, item.flow),
             kind=notice.kind,
             reason=reason,
             next=self.clock.later(due.back_off(tries)),

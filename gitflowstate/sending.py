@@ -72,24 +72,28 @@ class Sender:
         replaced = False
         if notice.kind == "status" and told is not None and told.message and self.can.edits:
             try:
-                self._compare(told.message, told.text, notice)
-                return self._sent(self.channel.edit(told.message, notice), notice)
+                return self._edited(told.message, told.text, notice, sure=begun is None)
             except Gone:
                 if told.gone:
                     return Muted()
                 replaced = True
-        known = self._adopted(notice, begun, self._since(begun, born))
-        if known is not None:
-            return known._replace(replaced=replaced)
+        adopted = self._adopted(notice, told, begun, self._since(begun, born))
+        if adopted is not None:
+            return adopted._replace(replaced=replaced)
         if begun is not None and self.can.searches and not self._sought_twice(begun):
             return Sought(begun.revision, begun.sought or self.now())
-        return self._posted(notice, replaced=replaced)
+        return self._posted(notice, told, replaced=replaced)
 
-    def _compare(self, message: str, text: str | None, notice: Notice) -> None:
-        """Warn where people changed what was sent; of that nothing is kept."""
-        there = self.channel.digest(message) if text else None
-        if there is not None and there != text:
+    def _edited(self, message: str, text: str | None, notice: Notice, *, sure: bool) -> Sent:
+        """Edit a message; say where people had changed `text`, the digest of what was sent.
+
+        Unless that is `sure`, what is there may be of a try whose outcome is unknown.
+        """
+        there = self.channel.digest(message) if text and sure else None
+        known = self._sent(self.channel.edit(message, notice), notice)
+        if there not in (None, text, known.text):
             self._warn_edited(notice)
+        return known
 
     def _warn_edited(self, notice: Notice) -> None:
         self.warn(f"{notice.flow}: its {notice.kind} message was edited by hand; rewritten")
@@ -98,16 +102,18 @@ class Sender:
         """Return what is recorded of a message that says what the notice does."""
         return Sent(message, text=digest(notice.text.encode()) if self.can.searches else None)
 
-    def _posted(self, notice: Notice, *, replaced: bool) -> Sent | Sought:
+    def _posted(self, notice: Notice, told: Delivery | None, *, replaced: bool) -> Sent | Sought:
         try:
             return self._sent(self.channel.post(notice), notice)._replace(replaced=replaced)
         except Unknown:
-            return self._looked_for(notice, replaced=replaced)
+            return self._looked_for(notice, told, replaced=replaced)
 
-    def _looked_for(self, notice: Notice, *, replaced: bool) -> Sent | Sought:
+    def _looked_for(
+        self, notice: Notice, told: Delivery | None, *, replaced: bool
+    ) -> Sent | Sought:
         """Return what became of a message whose answer was lost, as far as that can be known."""
         try:
-            known = self._adopted(notice, None, self._since(None, self.now()))
+            known = self._adopted(notice, told, None, self._since(None, self.now()))
         except HoldOff as wait:
             return Sought(notice.revision, wait=wait)  # no request may leave before it is over
         except (NotSent, Unknown, Refused, Gone, Unauthorised):
@@ -136,9 +142,15 @@ class Sender:
 
     # ── what is there ───────────────────────────────────────────────────────────────────────────
 
-    def _adopted(self, notice: Notice, begun: Intent | None, since: Time | None) -> Sent | None:
-        """Return the message that is there already, brought to what the notice says."""
-        found = self._found(notice, begun, since)
+    def _adopted(
+        self, notice: Notice, told: Delivery | None, begun: Intent | None, since: Time | None
+    ) -> Sent | None:
+        """Return the message that is there already, brought to what the notice says.
+
+        One that was acknowledged is none: what is owed is another, of a history rewritten since.
+        """
+        known = told.notice if told else None
+        found = [each for each in self._found(notice, begun, since) if each.id != known]
         if not found:
             return None
         kept = found[0]

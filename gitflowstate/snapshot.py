@@ -64,7 +64,7 @@ class Snapshot:
         """Yield every flow that can be used, in the order of ids."""
         for item in documents.flows(self.repo, self._commit.tree, archived=True):
             if isinstance(item, Broken):
-                self.broken.append(item.path)
+                self.broken.append(item.path.rsplit("/", 1)[-1].removesuffix(".json"))
             elif item.id in self._fallen:
                 self.broken.append(item.id)
             else:

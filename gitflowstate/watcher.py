@@ -85,7 +85,9 @@ class Watcher:
         op = looking.begin(loaded, asked.channel, asked.by, now, backfill=asked.backfill)
         cursor = looking.begun(loaded, op) if op else loaded
         assert cursor is not None
-        seen = looking.look(self.flows, self.cursors, asked.rules, cursor)
+        seen = looking.look(
+            self.flows, self.cursors, asked.rules, cursor, place=asked.target, now=now
+        )
         skips = list(looking.skips(seen, asked.channel, asked.by, now))
         seen.cursor = cursor.replace(acknowledged=cursor.acknowledged + len(skips))
         return seen, [*([op] if op else []), *skips]
@@ -114,7 +116,8 @@ class Watcher:
     def _is_worth_saying(self, seen: Look) -> bool:
         """Tell whether a pass that owes nothing records how far it looked all the same."""
         unknown = not seen.known and not self.flows.shallow
-        return seen.cursor.head is None or unknown or seen.walked > LONG_WALK
+        anew = seen.cursor.head is None or seen.filtered_anew
+        return anew or unknown or seen.walked > LONG_WALK
 
     def _quiet(self, seen: Look, now: Time) -> Report:
         return left(seen)._replace(silent_until=due.silent_until(seen.cursor.budget, now))

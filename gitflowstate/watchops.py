@@ -19,6 +19,7 @@ from gitflowstate.kinds import (
     Line,
     Name,
     NoticeKind,
+    Parts,
     Ref,
     Revision,
     Sha256,
@@ -46,7 +47,7 @@ class Begin(CursorOp):
 
     cutoff: Time | None = None
     anew: Flag = False
-    chunks: Count = 0
+    chunks: Parts = 0
 
     def headline(self, flow: Flow | None) -> str:
         """Return what is taken as acknowledged."""
@@ -59,7 +60,7 @@ class Skip(CursorOp):
 
     TAG = "skip"
 
-    chunk: Count
+    chunk: Parts
     ended: Acknowledged
 
     def headline(self, flow: Flow | None) -> str:
@@ -90,11 +91,12 @@ class Hold(CursorOp):
 
 
 class ReceiptOp(CursorOp):
-    """An operation on the receipt of one flow."""
+    """An operation on the receipt of one flow; `place` is the digest of where it is told."""
 
     flow: Id
     revision: Revision
     generation: Count = 0
+    place: Sha256 | None = None
 
     def headline(self, flow: Flow | None) -> str:
         """Return which revision of which flow, and the kind of message."""
@@ -141,7 +143,8 @@ class Mute(ReceiptOp):
 class Advance(CursorOp):
     """Give the hold back: what was compared, what is owed, and what remains uncertain.
 
-    `owe` and `settled` are the flows that enter and leave the list of those owed.
+    `owe` and `settled` are the flows that enter and leave the list of those owed; `filters` is the
+    digest of what the channel wants to hear of.
     """
 
     TAG = "advance"
@@ -153,6 +156,7 @@ class Advance(CursorOp):
     notices: tuple[Intent, ...] = ()
     budget: Budget | None = None
     author_id: Name | None = None
+    filters: Sha256 | None = None
 
     def headline(self, flow: Flow | None) -> str:
         """Return the commit of main that was compared."""

@@ -484,13 +484,40 @@ def test_a_ref_that_lies_is_kept_aside_and_begun_anew(lab, store):
     assert kept.read_text() == "nonsense\n"
 
 
-def test_what_is_no_file_in_the_place_of_a_ref_is_left_alone(lab, store):
-    (lab.gitdir / REF).parent.mkdir(parents=True, exist_ok=True)
-    (lab.gitdir / REF).symlink_to(lab.folder)
+@pytest.mark.parametrize("what", ["link", "folder", "empty folder"])
+def test_what_is_no_file_in_the_place_of_a_ref_is_kept_aside(lab, store, what):
+    path = lab.gitdir / REF
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if what == "link":
+        path.symlink_to(lab.folder)
+    else:
+        path.mkdir()
+    if what == "folder":
+        (path / "kept").write_text("mine")
     assert store.load() is None
-    with pytest.raises(Corrupt):
-        store.commit(made(Begin))
-    assert (lab.gitdir / REF).is_symlink()
+    store.commit(made(Begin))
+    assert store.load() is not None
+    [kept] = (lab.gitdir / "gfs/stale").iterdir()
+    assert kept.is_symlink() == (what == "link")
+    assert what != "folder" or (kept / "kept").read_text() == "mine"
+
+
+def test_a_ref_that_holds_something_else_is_said(lab, store):
+    lab.create()
+    (lab.gitdir / REF).parent.mkdir(parents=True, exist_ok=True)
+    (lab.gitdir / REF).write_text(f"{lab.head}\n")
+    assert store.load() is None
+    assert store.problems == ["the ref of team holds no cursor: it begins anew"]
+
+
+def test_a_cursor_with_lists_beyond_measure_is_none(lab, store):
+    everything(store)
+    cursor = {"schema_version": 1, "acknowledged": 2**53 - 1}
+    imported(lab.gitdir, put(CURSOR_PATH, cursor), ref=REF, parents=(f"{REF}^0",))
+    assert store.load() is None
+    assert "acknowledged" in store.problems[0]
+    store.commit(made(Begin))
+    assert store.load() is not None
 
 
 def test_flows_stay_unforgiving(lab):

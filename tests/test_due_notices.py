@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from samples import AT, flow
 
 from gitflowstate import codec, cursormachine, due
-from gitflowstate.cursors import Budget, Cursor, Delivery, Parked, receipt_path
+from gitflowstate.cursors import Budget, Burst, Cursor, Delivery, Parked, receipt_path
 from gitflowstate.due import Reported, Rules
 from gitflowstate.model import Link, Waiting
 from gitflowstate.watchops import Ack
@@ -197,6 +197,10 @@ def test_ends_come_first_then_waits_then_the_oldest_status():
     assert due.notices(items, CURSOR, NOW, Rules(per_hour=2)) == found[:2]
 
 
+def sent(seconds, count):
+    return Burst(since=after(seconds), count=count)
+
+
 @pytest.mark.req("C-21")
 @pytest.mark.parametrize(
     ("budget", "expected"),
@@ -205,10 +209,13 @@ def test_ends_come_first_then_waits_then_the_oldest_status():
         (Budget(until=after(1), reason="slow down"), []),
         (Budget(until=NOW, reason="slow down"), ["final"]),
         (Budget(until=after(366 * 86_400), reason="slow down"), ["final"]),  # set back since
-        (Budget(hour=after(-10), sent=400), []),
-        (Budget(hour=after(-10), sent=399), ["final"]),
-        (Budget(hour=after(-3600), sent=400), ["final"]),
-        (Budget(hour=after(100), sent=400), ["final"]),
+        (Budget(until=after(86_405), reason="slow down"), []),  # by a clock that is 5 s ahead
+        (Budget(sent=(sent(-10, 400),)), []),
+        (Budget(sent=(sent(-10, 399),)), ["final"]),
+        (Budget(sent=(sent(-10, 1), sent(-3899, 399))), []),
+        (Budget(sent=(sent(-10, 1), sent(-3900, 399))), ["final"]),
+        (Budget(sent=(sent(100, 400),)), []),
+        (Budget(sent=(sent(4000, 400),)), ["final"]),
     ],
 )
 def test_nothing_skips_what_the_channel_asked_for(budget, expected):
@@ -217,7 +224,7 @@ def test_nothing_skips_what_the_channel_asked_for(budget, expected):
 
 
 def test_without_a_limit_nothing_is_counted_against_it():
-    cursor = CURSOR.replace(budget=Budget(hour=NOW, sent=10_000))
+    cursor = CURSOR.replace(budget=Budget(sent=(sent(0, 10_000),)))
     assert kinds(flow("done"), cursor=cursor) == ["final"]
 
 
@@ -225,15 +232,37 @@ def test_what_is_spent_counts_for_an_hour():
     budget = None
     for minute in range(3):
         budget = due.spent(budget, after(60 * minute))
-    assert budget == Budget(hour=NOW, sent=3)
-    assert due.spent(budget, after(3600)) == Budget(hour=after(3600), sent=1)
+    assert budget == Budget(sent=(sent(0, 3),))
+    later = due.spent(budget, after(300))
+    assert later == Budget(sent=(sent(300, 1), sent(0, 3)))
+    assert due.spent(later, after(3900)) == Budget(sent=(sent(3900, 1), sent(300, 1)))
+
+
+@given(st.lists(st.integers(0, 400), max_size=200))
+def test_no_hour_whatever_holds_more_than_is_allowed(pauses):
+    """Wherever the hour begins, since what is counted together is never counted too short."""
+    rules, budget, now, times = Rules(per_hour=20), None, 0, []
+    for pause in pauses:
+        now += pause
+        if due.allowance(budget, after(now), rules):
+            budget = due.spent(budget, after(now))
+            times.append(now)
+    assert all(sum(start <= each < start + 3600 for each in times) <= 20 for start in times)
 
 
 def test_silence_is_counted_until_something_arrives():
-    silent = due.silenced(due.spent(None, NOW), after(60), "slow down")
-    silent = due.silenced(silent, after(120), "slow down")
-    assert (silent.tries, silent.until, silent.sent) == (2, after(120), 1)
-    assert due.spent(silent, after(200)) == Budget(hour=NOW, sent=2)
+    silent = due.silenced(due.spent(None, NOW), after(60), "slow down", 1)
+    silent = due.silenced(silent, after(120), "slow down", 2)
+    assert (silent.tries, silent.until, silent.sent) == (2, after(120), (sent(0, 1),))
+    assert due.spent(silent, after(200)) == Budget(sent=(sent(0, 2),))
+
+
+def test_flows_that_got_no_answer_come_last():
+    cursor = CURSOR.replace(budget=Budget(failed=("f-1", "f-2")))
+    ended = [flow("done", id=name) for name in ("f-1", "f-2", "f-3")]
+    items = [reported(each) for each in (*ended, flow("running", id="f-4"))]
+    found = due.notices(items, cursor, NOW, Rules())
+    assert [each.flow.id for each in found] == ["f-3", "f-4", "f-1", "f-2"]
 
 
 def parked(**fields) -> Delivery:

@@ -6,17 +6,17 @@ import os
 
 import pytest
 from flowrepo import AT, imported, put
-from gitrepo import child, code_of, git
-from watchbench import FAULTS, NAME, REF, Bench, Clock
+from gitrepo import MAIN, child, code_of, git
+from watchbench import FAULTS, NAME, REF, Bench, Clock, Postbox
 
 from gitflowstate import codec
 from gitflowstate.adapters.memory import MemoryChannel
 from gitflowstate.cursors import CURSOR_PATH, receipt_path
 from gitflowstate.cursorstore import CursorStore
-from gitflowstate.delivery import Gone, Refused, Unauthorised, Unknown
+from gitflowstate.delivery import Gone, HoldOff, Refused, Unauthorised, Unknown
 from gitflowstate.git import Repository
 from gitflowstate.looking import begin_anew
-from gitflowstate.ops import Note, Reopen, Resume, Wait
+from gitflowstate.ops import Done, Note, Reopen, Resume, Wait
 from gitflowstate.watchops import Ack
 
 LONG_AGO = "2026-09-01T10:00:00Z"
@@ -667,16 +667,26 @@ def test_silence_that_goes_on_is_doubled(began):
     began.lab.done()
     untils = []
     for _ in range(4):
-        began.box.script = [("post", FAULTS["silence"]())]
-        began.clock.moment = Clock("2026-09-06T11:00:00Z").moment
-        if untils:
-            began.clock.moment = Clock(untils[-1]).moment
+        moment = untils[-1] if untils else "2026-09-06T11:00:00Z"
+        began.box.script = [("post", HoldOff(moment, "slow down", guessed=True))]
+        began.clock.moment = Clock(moment).moment
         began.watch()
         untils.append(began.cursor.budget.until)
     assert untils == [
         "2026-09-06T11:00:00Z", "2026-09-06T11:02:00Z", "2026-09-06T11:06:00Z",
         "2026-09-06T11:14:00Z",
     ]  # fmt: skip
+
+
+def test_what_the_channel_says_itself_is_never_doubled(began):
+    began.lab.done()
+    for _ in range(5):
+        until = began.clock.later(5)
+        began.box.script = [("post", HoldOff(until, "slow down"))]
+        began.watch()
+        assert began.cursor.budget.until == until
+        began.clock.move(6)
+    assert [each.kind for each in began.watch().told] == ["final", "status"]
 
 
 def test_wrong_credentials_stop_the_run_and_leave_the_cursor(began):
@@ -732,7 +742,9 @@ def test_the_hour_is_counted_across_runs(bench):
     report = bench.watch("w2", per_hour=3)
     assert (report.told, len(report.owed)) == ((), 2)
     bench.clock.move(1801)
-    assert len(bench.watch("w3", per_hour=3).told) == 2
+    assert bench.watch("w3", per_hour=3).told == ()  # counted in parts of five minutes
+    bench.clock.move(300)
+    assert len(bench.watch("w4", per_hour=3).told) == 2
 
 
 def test_a_message_that_may_have_been_sent_counts(bench):
@@ -743,6 +755,144 @@ def test_a_message_that_may_have_been_sent_counts(bench):
     assert (len(report.told), report.uncertain) == (2, 1)
     bench.clock.move(60)
     assert bench.watch("w2", per_hour=3).told == ()
+
+
+# ── what keeps others waiting ───────────────────────────────────────────────────────────────────
+
+
+def test_what_was_sent_before_credentials_failed_counts(bench):
+    for number in range(3):
+        bench.lab.create(f"f-{number}")
+    bench.box.script = [("post", lambda: None), ("post", FAULTS["unauthorised"]())]
+    with pytest.raises(Unauthorised):
+        bench.watch(per_hour=3)
+    assert [each.count for each in bench.cursor.budget.sent] == [1]
+
+
+class PartlyDown(Postbox):
+    """A channel that gives no answer about some flows."""
+
+    down: tuple[str, ...] = ()
+
+    def find(self, notice, since):
+        if notice.flow in self.down:
+            raise Unknown("no answer")
+        return super().find(notice, since)
+
+
+def test_flows_about_which_no_answer_comes_keep_no_other_waiting(bench):
+    names = [f"f-{number}" for number in range(5)]
+    for name in names:
+        bench.lab.create(name)
+        bench.lab.done(name)
+    bench.box = PartlyDown(bench.folder / "partly")
+    bench.box.down = tuple(names[:3])
+    assert bench.watch().failed == 3
+    assert bench.cursor.budget.failed == bench.box.down
+    bench.watch("w2")
+    assert [bench.box.kinds(name) for name in names] == [[], [], [], *[[("final", 2)]] * 2]
+    bench.box.down = ()
+    bench.watch("w3")
+    assert [bench.box.kinds(name) for name in names] == [[("final", 2)]] * 5
+    assert bench.cursor.budget.failed == ()
+
+
+@pytest.mark.req("R-TF-44")
+def test_a_flow_that_cannot_be_read_for_a_while_is_told_of_once_it_can(began):
+    began.lab.create("f-2")
+    began.lab.done("f-2")
+    blob = git(began.lab.gitdir, "rev-parse", "main:archive/" + _shard("f-2") + "/f-2.json").strip()
+    path = began.lab.gitdir / "objects" / blob[:2] / blob[2:]
+    path.rename(began.folder / "kept")
+    began.lab.create("f-3")
+    report = began.watch()
+    assert any("f-2" in warning for warning in report.warnings)
+    assert began.box.kinds("f-3") == [("status", 1)]
+    (began.folder / "kept").rename(path)
+    began.clock.move(600)
+    began.watch()
+    assert began.box.kinds("f-2") == [("final", 2)]
+    assert began.cursor.owed == ()
+
+
+def _shard(flow):
+    return receipt_path(flow).split("/")[1]
+
+
+def test_an_end_that_is_parked_is_told_to_the_fallback_once(began):
+    began.has_fallback = True
+    began.lab.done()
+    for _ in range(4):
+        began.box.script = [(verb, FAULTS["refused"]()) for verb in ("find", "edit", "post")]
+        began.watch()
+        began.clock.move(90_000)
+    assert began.spare.kinds() == [("final", 2)]
+
+
+def test_a_flow_whose_place_changed_gets_its_message_there(began):
+    began.lab.update("one")
+    began.watch(target=lambda _: "here")
+    began.clock.move(600)
+    (began.box.folder / "m00001").unlink()  # another place has other messages
+    began.box.script = [("edit", AssertionError("there is nothing to edit"))]
+    began.lab.update("two")
+    assert [each.kind for each in began.watch(target=lambda _: "there").told] == ["status"]
+    assert began.box.calls[-2:] == ["find", "post"]
+
+
+def test_a_parked_message_is_tried_at_once_where_the_place_changed(began):
+    began.watch(target=lambda _: "here")
+    began.lab.update("one")
+    began.box.script = [("edit", FAULTS["refused"]()), ("digest", lambda: None)]
+    assert began.watch(target=lambda _: "here").parked
+    began.clock.move(30)
+    began.lab.update("two")
+    report = began.watch(target=lambda _: "there", interval_s=0)
+    assert (report.parked, [each.kind for each in report.told]) == ({}, ["status"])
+
+
+def test_another_end_of_a_rewritten_history_is_a_new_message(began):
+    began.lab.update("one")
+    back = began.lab.head
+    began.lab.commit(Done, result="out/first.md")
+    began.watch()
+    assert began.box.kinds() == [("status", 3), ("final", 3)]
+    git(began.lab.gitdir, "update-ref", MAIN, back)
+    began.lab.commit(Done, result="out/second.md")
+    began.clock.move(600)
+    report = began.watch()
+    assert began.box.kinds() == [("status", 3), ("final", 3), ("final", 3)]
+    assert "second.md" in began.box.messages()[0]["text"]
+    assert not any("by hand" in warning for warning in report.warnings)
+
+
+def test_a_message_of_a_try_without_answer_is_not_taken_for_edited_by_hand(began):
+    began.lab.update("one")
+    began.box.script = [("edit", "lost")]
+    assert began.watch().failed == 1
+    began.clock.move(600)
+    began.lab.update("two")
+    report = began.watch()
+    assert (report.warnings, began.box.kinds()) == ((), [("status", 3)])
+
+
+def test_a_channel_that_wants_to_hear_of_more_compares_every_flow(bench):
+    bench.lab.create("long-gone")
+    bench.lab.done("long-gone")
+    bench.lab.create("typed", labels=("right",))
+    bench.clock.move(3 * 86_400)
+    bench.lab.create("runs", at=bench.clock.now())
+    bench.lab.create("ended", at=bench.clock.now())
+    bench.lab.commit(Done, "ended", result="x", at=bench.clock.now())
+    bench.watch(labels=("right",))
+    assert [mark.flow for mark in bench.box.marks()] == ["typed"]
+    bench.clock.move(600)
+    bench.watch("w2", labels=("right",))
+    assert len(bench.box.messages()) == 1
+    report = bench.watch("w3")
+    assert sorted(mark.flow for mark in bench.box.marks()) == ["ended", "runs", "typed"]
+    assert report.owed == ()
+    assert bench.watch("w4").told == ()
 
 
 # ── two at once ─────────────────────────────────────────────────────────────────────────────────

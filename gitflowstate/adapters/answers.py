@@ -34,7 +34,7 @@ def refuse(status: int, wait: str | None, now: Time, what: str) -> NoReturn:
     Raises HoldOff, Unknown or Refused. What 401 means depends on the channel.
     """
     if status == 429 or (wait and _may_be_there(status)):  # noqa: PLR2004  too many requests
-        raise HoldOff(until(wait, now), f"{what} answered {status}")
+        raise HoldOff(until(wait, now), f"{what} answered {status}", guessed=not wait)
     if _may_be_there(status):
         raise Unknown(
             f"{what} answered {status}: the message may have arrived or not",

@@ -237,7 +237,8 @@ def hold_off(answer: Answer, clock: Clock) -> None:
         seconds = elapsed(there, answers.until(wait, there))
     elif spent:
         seconds = _until_reset(headers.get("x-ratelimit-reset"), there)
-    raise HoldOff(answers.until(str(seconds), now), f"GitHub answered {answer.status}, its limit")
+    reason = f"GitHub answered {answer.status}, its limit"
+    raise HoldOff(answers.until(str(seconds), now), reason, guessed=not (wait or spent))
 
 
 def _until_reset(reset: str | None, now: Time) -> int:

@@ -163,7 +163,9 @@ class SlackChannel:
         if said in _UNAUTHORISED:
             raise Unauthorised(self._variable)
         if said in _WAIT:
-            raise HoldOff(answers.until(wait, now), "Slack counts too many messages")
+            raise HoldOff(
+                answers.until(wait, now), "Slack counts too many messages", guessed=not wait
+            )
         if said in _GONE and method == "chat.update":
             raise Gone("the message is not there any more, or cannot be edited")
         if said in _UNSEARCHABLE and not method.startswith("chat."):

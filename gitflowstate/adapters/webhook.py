@@ -195,7 +195,7 @@ def resolved(host: str, port: int) -> list[str]:
 
 def delivery_id(channel: str, notice: Notice) -> str:
     """Return the id that a notice has whenever it is sent."""
-    parts = (channel, notice.flow, notice.kind, str(notice.revision))
+    parts = (channel, notice.flow, notice.kind, str(notice.revision), notice.text)
     return sha256("\0".join(parts).encode()).hexdigest()
 
 

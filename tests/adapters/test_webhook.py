@@ -82,15 +82,16 @@ def test_an_edit_is_a_new_delivery_about_the_same_message(receiver):
 
 @pytest.mark.req("R-TF-52", "R-TF-53")
 def test_a_delivery_id_is_what_it_is_about_and_nothing_else():
-    same = NOTICE._replace(title="other", text="other", target="x")
+    same = NOTICE._replace(title="other", target="x")
     assert delivery_id("hook", NOTICE) == delivery_id("hook", same)
     others = [
         NOTICE._replace(flow="f-2"),
         NOTICE._replace(kind="status"),
         NOTICE._replace(revision=5),
+        NOTICE._replace(text="what a rewritten history says"),
     ]
     ids = {delivery_id("hook", each) for each in others} | {delivery_id("other", NOTICE)}
-    assert len(ids | {delivery_id("hook", NOTICE)}) == 5
+    assert len(ids | {delivery_id("hook", NOTICE)}) == 6
     assert document("hook", NOTICE, "m") == document("hook", NOTICE, "m")
 
 

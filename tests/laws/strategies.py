@@ -98,6 +98,7 @@ _SCALARS = {
     "Commit": st.sampled_from(["a" * 40, "0" * 40]),
     "Revision": positive,
     "Count": st.just(0) | positive,
+    "Parts": st.integers(0, 10_000),
     "Int": whole,
     "Flag": st.booleans(),
 }
