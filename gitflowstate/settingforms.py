@@ -149,6 +149,7 @@ ISSUE_PATTERN = (
     r"(?P<owner>[A-Za-z0-9][A-Za-z0-9_-]{0,99})/(?P<repo>(?!\.{1,2}#)[A-Za-z0-9._-]{1,100})"
     r"#(?P<number>[1-9][0-9]{0,9})"
 )
+SLACK_PATTERN = r"[CDG][A-Z0-9]{2,30}"  # the id of a channel of Slack's
 _PART = "[A-Za-z0-9_][A-Za-z0-9._-]*"
 _FILE_PATTERN = rf"^(?=[^\n]{{1,200}}{END})(?:{_PART}/)*{_PART}\.md{END}"
 

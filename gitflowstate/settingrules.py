@@ -18,6 +18,7 @@ from gitflowstate.settingforms import (
     ISSUE_PATTERN,
     POLICY,
     RESERVED,
+    SLACK_PATTERN,
     ChannelSettings,
     Key,
     Policy,
@@ -122,7 +123,7 @@ def _of_kind(kind: str, own: dict[str, Any], given: Collection[str]) -> Iterator
     elif kind == "slack":
         if "target" not in given:
             yield "target", "is missing: it is the id of the Slack channel"
-        elif re.fullmatch(r"[CDG][A-Z0-9]{2,30}", own.get("target", "C01")) is None:
+        elif re.fullmatch(SLACK_PATTERN, own.get("target", "C01")) is None:
             yield "target", "must be the id of a Slack channel, such as C0123456789"
     elif kind == "github" and re.fullmatch(ISSUE_PATTERN, own.get("target", "o/r#1")) is None:
         yield "target", "must be an issue, such as owner/repo#12"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import NoReturn
 
-from gitflowstate.delivery import HoldOff, Refused, Unknown
+from gitflowstate.delivery import HoldOff, NotSent, Refused, Unknown
 from gitflowstate.kinds import Time
 
 LEAST_S = 60  # where a service wants silence and does not say how long
@@ -28,13 +28,16 @@ def is_sent(status: int) -> bool:
     return 200 <= status <= 299  # noqa: PLR2004  the class of success
 
 
-def refuse(status: int, wait: str | None, now: Time, what: str) -> NoReturn:
+def refuse(status: int, wait: str | None, now: Time, what: str, *, writes: bool = True) -> NoReturn:
     """Raise what any other status means; `wait` is its Retry-After, `what` names who answered.
 
-    Raises HoldOff, Unknown or Refused. What 401 means depends on the channel.
+    Raises HoldOff, Refused or Unknown, and NotSent in the place of that where nothing was to be
+    written. What 401 means depends on the channel.
     """
     if status == 429 or (wait and _may_be_there(status)):  # noqa: PLR2004  too many requests
         raise HoldOff(until(wait, now), f"{what} answered {status}", guessed=not wait)
+    if _may_be_there(status) and not writes:
+        raise NotSent(f"{what} answered {status}", hint="run the same command again")
     if _may_be_there(status):
         raise Unknown(
             f"{what} answered {status}: the message may have arrived or not",

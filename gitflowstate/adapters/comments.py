@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from gitflowstate import marker
 from gitflowstate.adapters.githubwire import Answer
@@ -18,14 +18,27 @@ from gitflowstate.ports import Found, Notice
 if TYPE_CHECKING:
     from gitflowstate.adapters.github import Issue
 
+_MOST = 10**18 - 1  # what `_MESSAGE` of the channel reads, and more than GitHub counts
+
 
 def number(answer: Answer, notice: Notice) -> int:
     """Return the number of the comment that an answer shows. Raises Unknown for another one."""
     made, body = answer.mapping.get("id"), answer.mapping.get("body")
     first = notice.text.split("\n", 1)[0]
-    if type(made) is int and made > 0 and isinstance(body, str) and _first_line(body) == first:
+    if _is_number(made) and isinstance(body, str) and _first_line(body) == first:
         return made
     raise Unknown("GitHub answered without the comment", hint="the next run looks for it")
+
+
+def author(user: object) -> str | None:
+    """Return the number of a user, None where an answer does not say it."""
+    number = user.get("id") if isinstance(user, dict) else None
+    return str(number) if _is_number(number) else None
+
+
+def _is_number(raw: object) -> TypeGuard[int]:
+    """Tell whether something can be the number of a comment or a user, which is kept."""
+    return type(raw) is int and 0 < raw <= _MOST
 
 
 def _first_line(text: str) -> str:
@@ -37,11 +50,11 @@ def ours(page: list[Any], place: Issue, own: str) -> Iterator[tuple[int, Found]]
     for comment in page:
         if not isinstance(comment, dict):
             continue
-        number, body, user = comment.get("id"), comment.get("body"), comment.get("user")
-        if type(number) is not int or not isinstance(body, str) or not isinstance(user, dict):
+        number, body = comment.get("id"), comment.get("body")
+        if not _is_number(number) or not isinstance(body, str):
             continue
         mark = marker.read(body)
-        if mark is not None and str(user.get("id")) == own:
+        if mark is not None and author(comment.get("user")) == own:
             yield number, Found(f"{place}/{number}", *mark, whole(body))
 
 

@@ -22,7 +22,7 @@ from gitflowstate.adapters.githubwire import (
     hold_off,
     refuse,
 )
-from gitflowstate.delivery import Gone, Refused, Unknown
+from gitflowstate.delivery import Gone, NotSent, Refused
 from gitflowstate.kinds import Time
 from gitflowstate.model import instant
 from gitflowstate.ports import Capabilities, Clock, Found, Notice
@@ -96,9 +96,7 @@ class GitHubChannel:
         if answer.status != CREATED:
             self._refuse(answer)
         made = comments.number(answer, notice)
-        author = (answer.mapping.get("user") or {}).get("id")
-        if type(author) is int:
-            self.author_id = str(author)
+        self.author_id = comments.author(answer.mapping.get("user")) or self.author_id
         if listed is not None:
             whole = comments.whole(notice.text)
             new = Found(f"{place}/{made}", notice.flow, notice.kind, notice.revision, whole)
@@ -164,9 +162,9 @@ class GitHubChannel:
         if self._own is None:
             answer = self._wire.call("users.get_authenticated")
             hold_off(answer, self._clock)
-            number = answer.mapping.get("id")
-            if answer.status == OK and type(number) is int:
-                self._own = str(number)
+            number = comments.author(answer.body)
+            if answer.status == OK and number is not None:
+                self._own = number
             elif answer.status in (FORBIDDEN, *MISSING):  # the token of an app, or of Actions
                 self._own = self._unasked
             else:
@@ -214,9 +212,9 @@ class GitHubChannel:
 
     def _relocated(self, place: Issue, answer: Answer) -> Issue:
         """Return where an issue moved to, by the number of its repository. Raises Refused."""
-        location = self._wire.resolved(answer.headers.get("location") or "")
-        found = _RELOCATED.search(location)
-        if found is None or not self._wire.is_own(location):
+        location = self._wire.own(answer.headers.get("location") or "")
+        found = _RELOCATED.search(location or "")
+        if found is None:
             raise Refused("the issue moved, and GitHub does not say where to")
         said = self._wire.get(f"{self._wire.base_url}/repositories/{found['repo']}")
         if said.status != OK:
@@ -245,12 +243,12 @@ class GitHubChannel:
             if answer.status != OK:
                 self._refuse(answer)
             if not isinstance(answer.body, list):
-                raise Unknown("GitHub answered without a list", hint="run the same command again")
+                raise NotSent("GitHub answered without a list", hint="run the same command again")
             seen.update(comments.ours(answer.body, place, own))
             following = comments.following(answer)
             if following is None:
                 return number > 0
-            answer = self._wire.get(self._wire.resolved(following))
+            answer = self._wire.get(following)
         return True
 
 

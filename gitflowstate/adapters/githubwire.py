@@ -2,7 +2,8 @@
 
 Rules: the token goes to one host, so no redirect is followed and no URL is taken from an answer
 unless it is of that host; one request at a time, at least a second between two that write; nothing
-is sent twice by the library; what GitHub says never becomes part of an error (hazards G2, G3, F11).
+is sent twice by the library; no answer is waited for without end, or read without end; what GitHub
+says never becomes part of an error (hazards G2, G3, F11, K2).
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from ghapi import core
 
 from gitflowstate import __version__
 from gitflowstate.adapters import answers
+from gitflowstate.adapters.bounded import Client
+from gitflowstate.adapters.deadline import Deadline
 from gitflowstate.delivery import HoldOff, NotSent, Refused, Unauthorised, Unknown
 from gitflowstate.due import elapsed
 from gitflowstate.kinds import Time
@@ -29,6 +32,7 @@ from gitflowstate.ports import Clock
 
 API_URL = "https://api.github.com"
 TIMEOUT_S = 15.0
+DEADLINE_S = 60.0  # for a whole exchange: a page of the longest comments takes its time
 SPACING_S = 1.0  # between two requests that write, which makes 60 a minute at most
 OK, CREATED = 200, 201
 UNAUTHORISED, FORBIDDEN, TOO_MANY = 401, 403, 429
@@ -51,15 +55,17 @@ _UNSENT = (
     httpx2.PoolTimeout,
     httpx2.ProxyError,
     httpx2.UnsupportedProtocol,
+    httpx2.InvalidURL,
 )
 
 
 class Answer(NamedTuple):
-    """One answer: `body` is its JSON, None where it is none."""
+    """One answer: `body` is its JSON, None where it is none; `wrote` tells what was asked for."""
 
     status: int
     headers: Mapping[str, str]
     body: object
+    wrote: bool = False
 
     @property
     def mapping(self) -> dict[str, Any]:
@@ -76,12 +82,14 @@ class Wire:
         base_url: str = API_URL,
         *,
         timeout_s: float = TIMEOUT_S,
+        deadline_s: float = DEADLINE_S,
         pause: Callable[[float], None] = time.sleep,
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
         self.base_url = base_url.rstrip("/")
         self._token = token
         self._timeout_s = timeout_s
+        self._deadline = Deadline(deadline_s)
         self._pause = pause
         self._ticks = ticks
         self._wrote: float | None = None
@@ -90,32 +98,34 @@ class Wire:
     def call(self, operation: str, **params: object) -> Answer:
         """Make one request, such as `issues.get`; return its answer, whatever that says.
 
-        Raises NotSent where nothing left, Unknown where no answer came.
+        Raises Unknown where no answer came to one that writes, NotSent where nothing was written.
         """
         endpoint = self._endpoint(operation)
         writes = endpoint.verb not in ("GET", "HEAD")
         if writes:
             self._space()
         try:
-            return self._answered(lambda: endpoint(**params, raw_=True))
+            return self._answered(lambda: endpoint(**params, raw_=True), writes=writes)
         finally:
             if writes:
                 self._wrote = self._ticks()
 
     def get(self, url: str) -> Answer:
-        """Read a URL of this host. Raises as `call` does, and Unknown for another host."""
-        if not self.is_own(url):
-            raise Unknown("GitHub named another host, which is not asked", hint="run it again")
-        return self._answered(lambda: self._opened().request("GET", url, raw=True))
+        """Read a URL of this host, where it may be a relative one. Raises NotSent."""
+        whole = self.own(url)
+        if whole is None:
+            raise NotSent("GitHub named another host, which is not asked", hint="run it again")
+        opened = self._opened()
+        return self._answered(lambda: opened.request("GET", whole, raw=True))
 
-    def is_own(self, url: str) -> bool:
-        """Tell whether a URL is one of the host that the token is for."""
-        there, here = urlsplit(url), urlsplit(self.base_url)
-        return (there.scheme, there.netloc) == (here.scheme, here.netloc)
-
-    def resolved(self, location: str) -> str:
-        """Return a URL as it is meant beside the address of the host."""
-        return urljoin(f"{self.base_url}/", location)
+    def own(self, location: str) -> str | None:
+        """Return a URL as it is meant beside the address of the host, None for another host."""
+        try:
+            url = urljoin(f"{self.base_url}/", location)
+            there, here = urlsplit(url), urlsplit(self.base_url)
+        except ValueError:  # what is no URL at all
+            return None
+        return url if (there.scheme, there.netloc) == (here.scheme, here.netloc) else None
 
     def close(self) -> None:
         """Close the connection."""
@@ -133,7 +143,8 @@ class Wire:
         if self._transport is None:
             made = _LIBRARY.GhSyncTransport(debug=_say_nothing, base_headers=self._headers())
             made.retries = 0
-            made.client = httpx2.Client(
+            made.client = Client(
+                self._deadline,
                 timeout=self._timeout_s,
                 follow_redirects=False,
                 trust_env=self.base_url.startswith("https:"),  # a proxy would read plain text
@@ -152,16 +163,23 @@ class Wire:
     def _endpoint(self, operation: str) -> Any:  # noqa: ANN401  the same
         return _LIBRARY.SyncOpFunc(_operation(operation), self._opened(), self.base_url)
 
-    def _answered(self, request: Callable[[], httpx2.Response]) -> Answer:
-        try:
-            return _answer(request())
-        except (core.APIError, httpx2.HTTPError) as error:
-            response = getattr(error, "response", None)
-            cause = error if isinstance(error, httpx2.HTTPError) else error.__cause__
-        if response is not None:
-            return _answer(response)
+    def _answered(self, request: Callable[[], httpx2.Response], *, writes: bool = False) -> Answer:
+        response: httpx2.Response | None = None
+        cause: BaseException | None = None
+        with self._deadline as deadline:
+            try:
+                response = request()
+            except (core.APIError, httpx2.HTTPError, httpx2.InvalidURL) as error:
+                response = getattr(error, "response", None)
+                cause = error.__cause__ if isinstance(error, core.APIError) else error
+        if deadline.over:  # what was read then may be a part of an answer
+            self.close()
+        elif response is not None:
+            return _answer(response, wrote=writes)
         if isinstance(cause, _UNSENT):
             raise NotSent("GitHub cannot be reached", hint="what is owed is sent by a later run")
+        if not writes:
+            raise NotSent("no answer came from GitHub", hint="run the same command again")
         raise Unknown(
             "no answer came from GitHub: the message may have arrived or not",
             hint="the next run looks for it",
@@ -181,18 +199,19 @@ def _say_nothing(*_: object) -> None:
     """Print nothing, whatever GHAPI_DEBUG says: standard output is for one document."""
 
 
-def _answer(response: httpx2.Response) -> Answer:
+def _answer(response: httpx2.Response, *, wrote: bool) -> Answer:
     try:
         body = json.loads(response.content)
     except (ValueError, RecursionError):
         body = None
-    return Answer(response.status_code, response.headers, body)
+    return Answer(response.status_code, response.headers, body, wrote)
 
 
 def refuse(answer: Answer, clock: Clock, variable: str) -> NoReturn:
     """Raise what an answer other than the one expected means; `variable` held the token.
 
-    Raises Unauthorised, HoldOff, Refused or Unknown, by the table of the hazards' GitHub part.
+    Raises Unauthorised, HoldOff, Refused or Unknown, by the table of the hazards' GitHub part, and
+    NotSent in the place of Unknown where nothing was to be written.
     """
     status = answer.status
     if status == UNAUTHORISED:
@@ -200,6 +219,11 @@ def refuse(answer: Answer, clock: Clock, variable: str) -> NoReturn:
     hold_off(answer, clock)
     if 400 <= status <= 499 and status not in (408, 425):  # noqa: PLR2004  the class of refusals
         raise Refused(reason_of(answer))
+    if not answer.wrote:
+        raise NotSent(
+            f"GitHub answered {status}, and not what was asked for",
+            hint="run the same command again",
+        )
     raise Unknown(
         f"GitHub answered {status}: the message may have arrived or not",
         hint="the next run looks for it",

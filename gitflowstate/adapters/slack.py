@@ -23,11 +23,13 @@ from gitflowstate.delivery import Gone, HoldOff, NotSent, Refused, Unauthorised,
 from gitflowstate.kinds import Time
 from gitflowstate.marker import MARKED_KINDS
 from gitflowstate.ports import Capabilities, Clock, Found, Notice
+from gitflowstate.settingforms import SLACK_PATTERN
 
 if TYPE_CHECKING:
     from slack_sdk.web import SlackResponse
 
 TIMEOUT_S = 10
+DEADLINE_S = 40.0  # for a whole exchange: a page of the longest messages takes its time
 LIMIT = 12_000
 EVENT = "gfs_notice"
 SUPERSEDED = "gfs_superseded"  # of a message that counts for nothing any more
@@ -71,13 +73,14 @@ class SlackChannel:
         variable: str = "GFS_SLACK_TOKEN",
         base_url: str = BASE_URL,
         timeout_s: int = TIMEOUT_S,
+        deadline_s: float = DEADLINE_S,
     ) -> None:
         """Keep what is needed; `target` is the id of a Slack channel. Nothing is sent yet."""
         self.name = name
         self._target = target
         self._clock = clock
         self._variable = variable
-        self._client = SlackClient(token, base_url, timeout_s)
+        self._client = SlackClient(token, base_url, timeout_s, deadline_s)
         self._own: tuple[str, str] | None = None
 
     def post(self, notice: Notice) -> str:
@@ -111,8 +114,8 @@ class SlackChannel:
             for _ in range(_PAGES):
                 page = self._call("conversations.history", params=asked)
                 found += _found(channel, page, notice.flow, own)
-                after = (page.get("response_metadata") or {}).get("next_cursor")
-                if not after:
+                after = _mapping(page.get("response_metadata")).get("next_cursor")
+                if not after or not isinstance(after, str):
                     break
                 asked["cursor"] = after
         except _UnsearchableError:
@@ -148,6 +151,8 @@ class SlackChannel:
                 raise NotSent("Slack cannot be reached", hint=hint) from None
         if refused is not None:
             self._refuse(method, refused)
+        if not method.startswith("chat."):
+            raise NotSent("no answer came from Slack", hint="run the same command again")
         raise Unknown(
             "no answer came from Slack: the message may have arrived or not",
             hint="the next run looks for it",
@@ -159,7 +164,8 @@ class SlackChannel:
         headers = {name.lower(): value for name, value in answer.headers.items()}
         now, wait = self._clock.now(), headers.get("retry-after")
         if answer.status_code != 200:  # noqa: PLR2004  Slack says no with it too
-            answers.refuse(answer.status_code, wait, now, "Slack")
+            writes = method.startswith("chat.")
+            answers.refuse(answer.status_code, wait, now, "Slack", writes=writes)
         if said in _UNAUTHORISED:
             raise Unauthorised(self._variable)
         if said in _WAIT:
@@ -228,7 +234,9 @@ def _escaped(text: str) -> str:
 
 def _id(answer: SlackResponse) -> str:
     channel, moment = answer.get("channel"), answer.get("ts")
-    if not (isinstance(channel, str) and _is_moment(moment)):
+    if not (isinstance(channel, str) and re.fullmatch(SLACK_PATTERN, channel)) or (
+        not _is_moment(moment)
+    ):
         raise Unknown(
             "Slack answered without the id of the message", hint="the next run looks for it"
         )
@@ -241,20 +249,29 @@ def _is_moment(raw: object) -> bool:
 
 def _found(channel: str, page: SlackResponse, flow: str, own: tuple[str, str]) -> Iterator[Found]:
     """Yield the messages of a page that are our own and marked with the flow."""
-    for message in page.get("messages") or []:
+    messages = page.get("messages")
+    if not isinstance(messages, list):  # an empty one says that there is nothing
+        raise NotSent("Slack answered without a list", hint="run the same command again")
+    for message in map(_mapping, messages):
         author = message.get("user"), message.get("bot_id")
-        metadata = message.get("metadata") or {}
-        marked = metadata.get("event_payload") or {}
+        metadata = _mapping(message.get("metadata"))
+        marked = _mapping(metadata.get("event_payload"))
         kind, revision = marked.get("kind"), marked.get("revision")
         if (
             any(each and each == mine for each, mine in zip(author, own, strict=True))
             and metadata.get("event_type") == EVENT
             and marked.get("flow") == flow
+            and isinstance(kind, str)
             and kind in MARKED_KINDS
             and type(revision) is int
             and _is_moment(message.get("ts"))
         ):
             yield Found(f"{channel}/{message['ts']}", flow, kind, revision)
+
+
+def _mapping(raw: object) -> dict[str, Any]:
+    """Return an object of an answer, an empty one where something else stands in its place."""
+    return raw if isinstance(raw, dict) else {}
 
 
 def _epoch(since: Time | None) -> str:

@@ -1,7 +1,8 @@
 """How requests to Slack leave, and which errors prove that none did.
 
 Rules: the token goes to one host, so no redirect is followed; nothing is sent twice by the library,
-whose own retries would; of an answer so much is read and no more (hazards G3, K2).
+whose own retries would; of an answer so much is read and no more, for so long and no longer
+(hazards G3, K2).
 """
 
 from __future__ import annotations
@@ -10,12 +11,23 @@ import errno
 import json
 import logging
 import ssl
+from functools import partial
+from http.client import HTTPConnection, HTTPSConnection
 from socket import gaierror
 from typing import Any
 from urllib.error import HTTPError, URLError
-from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Request, build_opener
+from urllib.request import (
+    HTTPHandler,
+    HTTPRedirectHandler,
+    HTTPSHandler,
+    ProxyHandler,
+    Request,
+    build_opener,
+)
 
 from slack_sdk import WebClient
+
+from gitflowstate.adapters.deadline import Deadline
 
 BASE_URL = WebClient.BASE_URL
 _MOST_BYTES = 8 * 2**20  # of an answer
@@ -24,26 +36,64 @@ _MOST_BYTES = 8 * 2**20  # of an answer
 class SlackClient(WebClient):
     """Slack's client, but it sends each request once, follows no redirect, and says nothing."""
 
-    def __init__(self, token: str, base_url: str, timeout_s: int) -> None:
+    def __init__(self, token: str, base_url: str, timeout_s: int, deadline_s: float) -> None:
         super().__init__(token, base_url, timeout_s, logger=_silent(), retry_handlers=[])
+        self._deadline = Deadline(deadline_s)
 
     def _perform_urllib_http_request_internal(self, url: str, req: Request) -> dict[str, Any]:
         del url  # the request has it
         proxies = {"http": self.proxy, "https": self.proxy} if self.proxy else {}
-        tls = HTTPSHandler(context=self.ssl)
-        opener = build_opener(ProxyHandler(proxies), tls, _Straight())
-        try:
-            answer = opener.open(req, timeout=self.timeout)
-        except HTTPError as error:
-            answer = error
-        with answer:
-            body = answer.read(_MOST_BYTES + 1)
+        plain, tls = _Plain(self._deadline), _TLS(self._deadline, self.ssl)
+        opener = build_opener(ProxyHandler(proxies), plain, tls, _Straight())
+        with self._deadline:
+            try:
+                answer = opener.open(req, timeout=self.timeout)
+            except HTTPError as error:
+                answer = error
+            with answer:
+                body = answer.read(_MOST_BYTES + 1)
+        if self._deadline.over:  # what was read may be a part of an answer
+            raise TimeoutError
         return {
             "status": answer.status,
             "headers": answer.headers,
             "body": "",
             "parsed_body": _parsed(body, answer.status),
         }
+
+
+class _Connection(HTTPConnection):
+    """A connection that ends with a deadline."""
+
+    def __init__(self, deadline: Deadline, *arguments: Any, **given: Any) -> None:  # noqa: ANN401  its own
+        super().__init__(*arguments, **given)
+        self._deadline = deadline
+
+    def connect(self) -> None:
+        super().connect()
+        self._deadline.take(self.sock)
+
+
+class _Secure(HTTPSConnection, _Connection):  # which asks for TLS behind `_Connection.connect`
+    """The same over TLS, whose greeting the deadline is for as well."""
+
+
+class _Plain(HTTPHandler):
+    def __init__(self, deadline: Deadline) -> None:
+        super().__init__()
+        self._made = partial(_Connection, deadline)
+
+    def http_open(self, req: Request) -> Any:  # noqa: ANN401  an answer
+        return self.do_open(self._made, req)
+
+
+class _TLS(HTTPSHandler):
+    def __init__(self, deadline: Deadline, tls: ssl.SSLContext | None) -> None:
+        super().__init__(context=tls)
+        self._made = partial(_Secure, deadline, context=tls)
+
+    def https_open(self, req: Request) -> Any:  # noqa: ANN401  the same
+        return self.do_open(self._made, req)
 
 
 class _Straight(HTTPRedirectHandler):

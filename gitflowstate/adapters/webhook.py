@@ -11,15 +11,14 @@ from __future__ import annotations
 import hmac
 import json
 import socket
-import threading
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from gitflowstate import __version__, addresses
 from gitflowstate.adapters import answers
+from gitflowstate.adapters.deadline import Deadline
 from gitflowstate.addresses import Network, Place
 from gitflowstate.delivery import NotSent, Refused, Unauthorised, Unknown
 from gitflowstate.kinds import Time
@@ -149,19 +148,20 @@ class WebhookChannel:
         """
         import httpx2  # noqa: PLC0415  start-up: other channels need none
 
+        client = self._opened()  # before time runs: its certificates are read
         try:
-            with _Deadline(self._timeout_s) as deadline:
+            with Deadline(self._timeout_s) as deadline:
                 extensions: dict[str, Any] = {"trace": deadline.trace}
                 if self._place.literal is None:
                     extensions["sni_hostname"] = self._place.host.rstrip(".")
-                request = self._opened().build_request(
+                request = client.build_request(
                     "POST",
                     self._place.at(address),
                     headers=headers,
                     content=body,
                     extensions=extensions,
                 )
-                answer = self._opened().send(request, stream=True)
+                answer = client.send(request, stream=True)
                 answer.close()  # unread: nothing in it is of use
                 return answer.status_code, answer.headers.get("Retry-After")
         except (httpx2.ConnectError, httpx2.ConnectTimeout):
@@ -218,42 +218,3 @@ def document(channel: str, notice: Notice, message: str) -> bytes:
 def signature(secret: bytes, moment: int, body: bytes) -> str:
     """Return what proves that the body and its time come from a holder of the secret."""
     return f"v1={hmac.new(secret, f'{moment}.'.encode() + body, sha256).hexdigest()}"
-
-
-class _Deadline:
-    """Ends an exchange as a whole in time: the library's own limits are for each byte anew (K2)."""
-
-    def __init__(self, seconds: float) -> None:
-        self._timer = threading.Timer(seconds, self._cut)
-        self._timer.daemon = True
-        self._lock = threading.Lock()
-        self._socket: socket.socket | None = None
-        self._over = False
-
-    def __enter__(self) -> Self:
-        self._timer.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
-        with self._lock:
-            if self._socket is not None:
-                self._socket.close()
-            self._socket = None
-
-    def trace(self, event: str, facts: dict[str, Any]) -> None:
-        """Take hold of the connection as soon as there is one."""
-        if event != "connection.connect_tcp.complete":
-            return
-        with self._lock:
-            # A second descriptor of it: the library hands its own on to TLS.
-            self._socket = facts["return_value"].get_extra_info("socket").dup()
-        if self._over:
-            self._cut()
-
-    def _cut(self) -> None:
-        with self._lock:
-            self._over = True
-            if self._socket is not None:
-                with suppress(OSError):
-                    self._socket.shutdown(socket.SHUT_RDWR)

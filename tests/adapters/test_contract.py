@@ -280,11 +280,7 @@ def test_a_failure_is_the_decision_it_calls_for_and_tells_no_secret(  # noqa: PL
             assert failed.value.variable.startswith("GFS_")
         if fault != "unreachable" or not isinstance(world, worlds.Served):
             there = len(world.seen())
-            assert there == (
-                1
-                if fault in (worlds.LOST, worlds.SILENT, "dripping", "garbled", "truncated")
-                else 0
-            )
+            assert there == (1 if fault in (worlds.LOST, worlds.SILENT, *worlds.TALKING) else 0)
             world.channel().post(notice())
             assert len(world.seen()) == (1 if kind == "webhook" else there + 1)
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
 import os
@@ -12,12 +13,13 @@ from contextlib import closing
 
 import pytest
 from fakes.github import BOT, GitHub, said
-from fakes.loopback import REMOTE_WORDS
+from fakes.loopback import REMOTE_WORDS, Answer
 from fakes.worlds import TOKEN, GitHubWorld
 from gitrepo import git
 
 from gitflowstate import marker
-from gitflowstate.delivery import HoldOff, NotSent, Refused, Unauthorised
+from gitflowstate.adapters import bounded
+from gitflowstate.delivery import HoldOff, NotSent, Refused, Unauthorised, Unknown
 from gitflowstate.ports import Notice
 
 
@@ -124,6 +126,102 @@ def test_a_refusal_says_what_has_to_be_mended_in_words_of_ours(world, words, rea
         world.channel().post(notice())
     assert REMOTE_WORDS not in str(refused.value)
     assert "request" not in refused.value.reason
+
+
+# ── answers that say something else ─────────────────────────────────────────────────────────────
+
+
+def made(**odd):
+    """Return a step that makes a comment, and says something odd of it."""
+    return lambda request: shown(
+        {"id": 9001, "body": json.loads(request.body)["body"], "user": {"id": BOT}, **odd}, 201
+    )
+
+
+def shown(body, status=200, *headers):
+    return Answer(
+        status, json.dumps(body).encode(), (("Content-Type", "application/json"), *headers)
+    )
+
+
+@pytest.mark.parametrize(
+    "user", ["x", [1], 5, None, {"id": 10**200}, {"id": -1}, {"id": "7"}, {"id": True}, {}]
+)
+def test_a_comment_of_an_odd_author_is_one_and_its_author_is_not_kept(world, user):
+    world.server.script.append(made(user=user))
+    channel = world.channel()
+    assert channel.post(notice()) == "octo/hello#12/9001"
+    assert channel.author_id is None
+
+
+@pytest.mark.parametrize("number", [10**18, 10**200, 0, -1, "9001", None, True])
+def test_a_comment_without_a_number_that_can_be_kept_may_be_there(world, number):
+    world.server.script.append(made(id=number))
+    with pytest.raises(Unknown):
+        world.channel().post(notice())
+
+
+@pytest.mark.parametrize(
+    "location", ["http://[x", "", "/elsewhere", "http://other.example/repositories/1001/issues/12"]
+)
+def test_an_odd_location_is_a_refusal_and_is_not_asked(world, location):
+    world.server.script.append(Answer(301, b"{}", (("Location", location),)))
+    with pytest.raises(Refused, match="does not say where to"):
+        world.channel().post(notice())
+    assert len(world.server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "link", ["http://[x", "http://other.example/x", "//[", "/\x7f", "/" + "a" * 70_000]
+)
+def test_an_odd_next_page_is_no_page_and_nothing_was_written(world, link):
+    world.server.script += [None, shown([], 200, ("Link", f'<{link}>; rel="next"'))]
+    with pytest.raises(NotSent):
+        world.channel().find(notice(), None)
+    assert {each.method for each in world.server.requests} == {"GET"}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(Answer(status) for status in (304, 204, 502, 408)),
+        *(shown(body) for body in ("x", {}, {"id": "x"}, {"id": 10**200})),
+        *("dropped", "silent", "endless", "dripping", "garbled", "truncated"),
+    ],
+    ids=range(14),
+)
+def test_of_what_only_asks_nobody_hears_that_a_message_may_have_arrived(world, answer):
+    world.server.script.append(answer)
+    with pytest.raises(NotSent) as failed:
+        world.channel().examine()
+    assert "message" not in str(failed.value)
+    world.server.script += [None, answer]
+    with pytest.raises(NotSent):
+        world.channel().find(notice(), None)
+
+
+@pytest.mark.req("K2")
+def test_k2_a_connection_is_cut_in_its_second_exchange_too_and_the_next_one_is_new(world):
+    with closing(world.channel()) as channel:
+        first = channel.post(notice())
+        world.server.script.append("endless")
+        with pytest.raises(Unknown):
+            channel.edit(first, notice(5))
+        assert channel.edit(first, notice(6)) == first
+
+
+@pytest.mark.req("K2")
+@pytest.mark.parametrize("packed", [False, True])
+def test_k2_an_answer_is_read_up_to_a_size_packed_or_not(world, monkeypatch, packed):
+    monkeypatch.setattr(bounded, "MOST_BYTES", 100_000)
+    body = json.dumps(["a" * 200_000]).encode()
+    headers = (("Content-Encoding", "gzip"),) if packed else ()
+    world.server.script += [None, Answer(200, gzip.compress(body) if packed else body, headers)]
+    with pytest.raises(NotSent):
+        world.channel().find(notice(), None)
+    monkeypatch.setattr(bounded, "MOST_BYTES", 300_000)
+    world.server.script += [None, Answer(200, gzip.compress(body) if packed else body, headers)]
+    assert world.channel().find(notice(), None) == []
 
 
 # ── what the library must not do ────────────────────────────────────────────────────────────────

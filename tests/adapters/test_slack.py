@@ -1,6 +1,7 @@
 """Slack: its errors, its limits, its pages, and a token that goes nowhere else."""
 
 import errno
+import json
 from socket import gaierror
 from ssl import SSLCertVerificationError
 from urllib.error import URLError
@@ -77,9 +78,11 @@ def test_an_edit_that_slack_does_not_allow_makes_a_new_message(world, said):
         b'{"ok": true, "ts": 5, "channel": "C01"}',
         b'{"ok": true, "ts": "x", "channel": "C01"}',
         b'{"ok": true, "ts": "1.1", "channel": null}',
+        b'{"ok": true, "ts": "1.1", "channel": "C01\\u0007"}',
+        b'{"ok": true, "ts": "1.1", "channel": "C' + b"0" * 3000 + b'"}',
         b'{"ok": "perhaps"',
     ],
-    ids=range(10),
+    ids=range(12),
 )
 def test_a_success_that_says_too_little_may_have_happened(world, answer):
     world.server.serve = lambda _: Answer(200, answer)
@@ -179,6 +182,51 @@ def test_only_the_app_itself_can_have_written_a_message_of_ours(world):
     same = server.write("U0OTHER", BOT, metadata=metadata(revision=5))
     assert [each.revision for each in channel.find(notice(), None)] == [4, 5]
     assert same in channel.find(notice(), None)[1].id
+
+
+def told(world, **history):
+    """Let Slack tell this history."""
+    serve = world.server.serve
+    said = Answer(200, json.dumps({"ok": True, **history}).encode())
+    world.server.serve = lambda each: said if "history" in each.path else serve(each)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        *("x", None, 5, [], {"metadata": "x"}, {"metadata": [1]}),
+        {"metadata": {"event_type": slack.EVENT, "event_payload": "x"}},
+        {"metadata": {"event_type": [], "event_payload": {"kind": []}}},
+        {"ts": 5, "user": USER, "metadata": metadata()},
+        {"ts": "1.1", "user": USER, "metadata": metadata(kind=["status"])},
+    ],
+    ids=range(10),
+)
+def test_what_is_no_message_of_ours_is_passed_over_whatever_it_is(world, odd):
+    mine = {"ts": "2.2", "user": USER, "metadata": metadata()}
+    told(world, messages=[odd, mine], response_metadata="x")
+    assert [each.id for each in world.channel().find(notice(), None)] == [f"{CHANNEL}/2.2"]
+
+
+@pytest.mark.parametrize("messages", [{"a": 1}, "x", 5, None])
+def test_a_history_that_is_no_list_is_not_taken_for_an_empty_one(world, messages):
+    told(world, messages=messages)
+    with pytest.raises(NotSent, match="without a list"):
+        world.channel().find(notice(), None)
+
+
+@pytest.mark.parametrize("more", ["x", 5, [1], {"next_cursor": {"a": 1}}, {"next_cursor": 0}])
+def test_an_odd_next_page_is_none(world, more):
+    told(world, messages=[], response_metadata=more)
+    assert world.channel().find(notice(), None) == []
+    assert len([each for each in world.server.requests if "history" in each.path]) == 1
+
+
+@pytest.mark.parametrize("fault", ["dropped", "silent", "endless", "dripping", 500, "fatal_error"])
+def test_of_what_only_asks_nobody_hears_that_a_message_may_have_arrived(world, fault):
+    world.server.script.append(fault)
+    with pytest.raises(NotSent):
+        world.channel().find(notice(), None)
 
 
 @pytest.mark.req("F3")

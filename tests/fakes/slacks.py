@@ -11,7 +11,7 @@ from fakes.loopback import REMOTE_WORDS, Answer, Loopback, Received
 
 CHANNEL = "C0123456789"
 USER, BOT = "U0GFS", "B0GFS"
-FAULTS = {"dropped", "lost", "silent", "dripping", "garbled"}
+FAULTS = {"dropped", "lost", "silent", "dripping", "endless", "garbled"}
 
 
 class Slack(Loopback):

@@ -27,6 +27,7 @@ NOW = "2026-09-06T10:00:00Z"
 SECRET = "s3cret-webhook-key-0123456789"
 TOKEN = "token-for-tests-0123456789"
 DROPPED, LOST, SILENT = "dropped", "lost", "silent"
+TALKING = ("dripping", "endless", "garbled", "truncated")  # it is done, and so is the answering
 
 
 class Clock:
@@ -252,6 +253,8 @@ class SlackWorld(Served):
         DROPPED: Unknown,
         LOST: Unknown,
         SILENT: Unknown,
+        "dripping": Unknown,
+        "endless": Unknown,
         "garbled": Unknown,
     }
     statuses: ClassVar = {
@@ -267,7 +270,8 @@ class SlackWorld(Served):
 
     def channel(self, target=CHANNEL):
         url = f"http://127.0.0.1:{self.server.port}/api/"
-        return SlackChannel("slack", target, TOKEN, Clock(), base_url=url, timeout_s=0.3)
+        how = {"base_url": url, "timeout_s": 0.3, "deadline_s": 1.0}
+        return SlackChannel("slack", target, TOKEN, Clock(), **how)
 
     def seen(self):
         return self.server.shown()
@@ -318,6 +322,8 @@ class GitHubWorld(Served):
         DROPPED: Unknown,
         LOST: Unknown,
         SILENT: Unknown,
+        "dripping": Unknown,
+        "endless": Unknown,
         "truncated": Unknown,
         "garbled": Unknown,
     }
@@ -341,7 +347,7 @@ class GitHubWorld(Served):
 
     def channel(self, target="octo/hello#12", token=TOKEN, **given):
         pace = {"pause": self.clock.pause, "ticks": self.clock.ticks}
-        wire = Wire(token, self.server.url, timeout_s=0.3, **pace)
+        wire = Wire(token, self.server.url, timeout_s=0.3, deadline_s=1.0, **pace)
         self._made.append(wire)
         return GitHubChannel("github", target, wire, self.clock, **given)
 

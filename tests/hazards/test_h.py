@@ -15,7 +15,7 @@ from hubbench import Hub
 from scaling import scale
 
 from gitflowstate import marker
-from gitflowstate.delivery import HoldOff, Refused, Unauthorised, Unknown
+from gitflowstate.delivery import HoldOff, NotSent, Refused, Unauthorised, Unknown
 from gitflowstate.model import Link
 from gitflowstate.ops import Wait
 from gitflowstate.ports import Notice
@@ -520,7 +520,7 @@ def test_g3_a_next_page_of_another_host_is_not_asked_for(hub):
         link = f'<http://127.0.0.1:{elsewhere.port}/x>; rel="next"'
         hub.server.fail("GET", None, Answer(200, b"[]", (("Link", link),)))
         channel = hub.channel()
-        with pytest.raises(Unknown, match="another host"):
+        with pytest.raises(NotSent, match="another host"):
             channel.find(notice(), None)
         channel.close()
         assert elsewhere.requests == []
