@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
+from stat import S_ISREG
 from typing import NamedTuple
 
 from gitflowstate import prose
@@ -20,6 +21,7 @@ from gitflowstate.codec import digest
 from gitflowstate.delivery import Gone, NotSent, Refused
 from gitflowstate.marker import parts, read
 from gitflowstate.ports import Found, Notice
+from gitflowstate.syscalls import READ_FLAGS
 
 _END = "<!-- gfs:1 end -->"
 _START = re.compile(r"<!-- gfs:1 message=([a-z]+-[0-9]{1,9}) in ([a-z0-9._-]{1,64}) -->")
@@ -89,8 +91,7 @@ class Board:
     def _entries(self) -> list[Entry]:
         try:
             self._check_place()
-            with self._path.open("rb") as file:
-                data = file.read(_MOST_BYTES + 1)
+            data = _read(self._path)
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -101,9 +102,11 @@ class Board:
         return list(_parsed(lines))
 
     def _check_place(self) -> None:
-        if self._path.is_symlink() or not self._path.parent.resolve().is_relative_to(
-            self._folder.resolve()
-        ):
+        try:
+            inside = self._path.parent.resolve().is_relative_to(self._folder.resolve())
+        except RuntimeError:  # how Python 3.11 says that links lead in a circle
+            inside = False
+        if self._path.is_symlink() or not inside:
             raise Refused("its file is a link, or behind one that leads out of the folder")
 
     def _write(self, entries: list[Entry]) -> None:
@@ -122,6 +125,15 @@ class Board:
         finally:
             with suppress(OSError):
                 new.unlink()
+
+
+def _read(path: Path) -> bytes:
+    """Return what a file holds, up to a limit. Raises Refused for what is no file, OSError."""
+    descriptor = os.open(path, READ_FLAGS)  # which waits for nobody at the other end of a pipe
+    with os.fdopen(descriptor, "rb") as file:
+        if not S_ISREG(os.fstat(descriptor).st_mode):
+            raise Refused("its file is not a regular file")
+        return file.read(_MOST_BYTES + 1)
 
 
 def _rendered(head: str, entries: list[Entry]) -> str:

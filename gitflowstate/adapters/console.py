@@ -1,6 +1,7 @@
 """The channel that prints on this machine, and keeps a Markdown file where it is given one.
 
-Rule: what users wrote reaches a terminal only through `prose.terminal` (hazard F5).
+Rules: what users wrote reaches a terminal only through `prose.terminal` (hazard F5). What the file
+holds was printed: it is written last, and looked at first, so that one of others stops both.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable
 
 from gitflowstate import plaintext, prose
 from gitflowstate.adapters.board import Board
-from gitflowstate.delivery import NotSent
+from gitflowstate.delivery import Gone, NotSent
 from gitflowstate.kinds import Time
 from gitflowstate.ports import Capabilities, Found, Notice
 
@@ -31,18 +32,20 @@ class ConsoleChannel:
         self._last: dict[str, str] = {}  # by flow
 
     def post(self, notice: Notice) -> str:
-        """Add the notice to the file and print it; return its id."""
-        made = self._board.add(notice) if self._board else f"{notice.flow}/{notice.kind}"
+        """Print the notice and add it to the file; return its id."""
+        self.examine()
         self._print(notice.flow, shown(notice))
-        return made
+        return self._board.add(notice) if self._board else f"{notice.flow}/{notice.kind}"
 
     def edit(self, id: str, notice: Notice) -> str:  # noqa: A002  the word of the protocol
-        """Change the message in the file and print it. Raises Gone."""
-        if self._board:
-            self._board.change(id, notice)
+        """Print the message and change it in the file. Raises Gone."""
+        if self._board and self._board.digest(id) is None:
+            raise Gone("the message is not in the file any more")
         text = shown(notice)
         if self._last.get(notice.flow) != text:
             self._print(notice.flow, text)
+        if self._board:
+            self._board.change(id, notice)
         return id
 
     def digest(self, id: str) -> str | None:  # noqa: A002  as above

@@ -99,6 +99,25 @@ def test_no_link_leads_out_of_the_folder(tmp_path, link):
     assert list(outside.iterdir()) == []
 
 
+@pytest.mark.req("G8")
+def test_links_in_a_circle_are_refused(tmp_path):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    for act in (Board.examine, lambda board: board.add(notice())):
+        with pytest.raises((Refused, NotSent)):
+            act(Board("console", tmp_path, "a/S.md"))
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["pipe", "folder"])
+def test_what_is_no_file_is_refused_and_not_waited_for(board, tmp_path, make):
+    make(tmp_path / "STATUS.md")
+    for act in (board.examine, lambda: board.add(notice())):
+        with pytest.raises((Refused, NotSent)) as failed:
+            act()
+        assert make is os.mkdir or "not a regular file" in str(failed.value)
+    assert [each.name for each in tmp_path.iterdir()] == ["STATUS.md"]
+
+
 @pytest.mark.req("A3")
 def test_what_cannot_be_written_leaves_the_old_file_and_nothing_else(board, tmp_path, monkeypatch):
     board.add(notice())
@@ -157,6 +176,39 @@ def test_what_cannot_be_printed_is_owed_still(monkeypatch, gone):
     monkeypatch.setattr(sys, "stdout", None if gone else out)
     with pytest.raises(NotSent):
         ConsoleChannel("console").post(notice())
+
+
+@pytest.mark.req("L25")
+def test_what_the_file_holds_was_printed(board):
+    printed, down = [], [True, False, True, False]
+
+    def show(text):
+        if down.pop(0):
+            raise BrokenPipeError
+        printed.append(text)
+
+    channel = ConsoleChannel("console", board, show)
+    with pytest.raises(NotSent):
+        channel.post(notice())
+    assert channel.find(notice(), None) == []
+    message = channel.post(notice())
+    with pytest.raises(NotSent):
+        channel.edit(message, notice(5, "**Done**"))
+    assert [each.revision for each in channel.find(notice(), None)] == [4]
+    channel.edit(message, notice(5, "**Done**"))
+    assert [each.revision for each in channel.find(notice(), None)] == [5]
+    assert ["Done" in text for text in printed] == [False, True]
+
+
+def test_what_the_file_does_not_take_is_not_printed(board, tmp_path):
+    printed = []
+    channel = ConsoleChannel("console", board, printed.append)
+    with pytest.raises(Gone):
+        channel.edit("f-1/status-1", notice())
+    (tmp_path / "STATUS.md").write_text("# Mine\n")
+    with pytest.raises(Refused):
+        channel.post(notice())
+    assert printed == []
 
 
 @pytest.mark.req("L25")
