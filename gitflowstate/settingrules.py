@@ -27,6 +27,8 @@ from gitflowstate.settingforms import (
 TABLES = ("channels", "policy")
 # A service counts and bounds what one token sends, and a channel keeps that count alone.
 _UNSHARED = {"chat": "url_env", "slack": "token_env", "github": "token_env"}
+# Of those that a channel without token_env reads, the one that another channel can name.
+_GITHUB_TOKEN = "GFS_GITHUB_TOKEN"  # noqa: S105  a name
 
 
 def judged(raw: dict[str, Any]) -> tuple[dict[str, ChannelSettings], Policy, list[Fault]]:
@@ -154,7 +156,7 @@ def _among(channels: Mapping[str, ChannelSettings], faults: list[Fault]) -> Iter
         if own.fallback is not None and own.fallback not in named - {name}:
             yield Fault((*at, "fallback"), "must be the name of another channel")
         key = _UNSHARED.get(own.kind)
-        variable = key and (getattr(own, key) or own.kind)  # a kind has its own default
+        variable = key and (getattr(own, key) or _GITHUB_TOKEN)  # the other kinds have a default
         if key and variable and first.setdefault(variable, name) != name:
             said = f"must name another variable than that of channels.{first[variable]}"
             yield Fault((*at, key), f"{said}: one budget is kept for each")

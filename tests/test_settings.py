@@ -270,6 +270,16 @@ def test_two_channels_never_share_what_one_budget_is_kept_for():
     assert list(found(chats)) == ["channels.two.url_env"]
 
 
+@pytest.mark.parametrize("own", ["", 'token_env = "GFS_GITHUB_TOKEN"'])
+def test_a_github_channel_shares_a_token_by_its_default_too(own):
+    one = channel('kind = "github"', name="one")
+    named = channel('kind = "github"', 'token_env = "GFS_GITHUB_TOKEN"', name="two")
+    both = (one + named, named.replace("two", "one") + channel('kind = "github"', own, name="two"))
+    for text in both:
+        assert list(found(text)) == ["channels.two.token_env"]
+    assert found(one + named.replace("GFS_GITHUB_TOKEN", "GFS_OTHER")) == {}
+
+
 # ── secrets and foreign places ──────────────────────────────────────────────────────────────────
 
 
