@@ -6,7 +6,7 @@ answered is believed only once the ref was read back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from gitflowstate.delivery import Unknown
@@ -42,6 +42,12 @@ class SharedRefs:
             if not self.repo.has(oid):
                 del self._known[name]  # it moved on between the look and the fetch
         raise Unavailable(f"{name} moves too often at the origin", hint="run it again")
+
+    def ask(self, names: Iterable[str]) -> None:
+        """Ask for many refs at once, so that none is asked for by itself. Raises Unavailable."""
+        wanted = [name for name in names if name not in self._known]
+        found = self.remote.refs(*wanted) if wanted else {}
+        self._known |= {name: found.get(name) for name in wanted}
 
     def publish(self, ref: str, old: Oid | None, staged: Staged, log: str) -> bool:
         """Store the staged objects here and move the ref at the origin; False if a race was lost.

@@ -118,6 +118,24 @@ def test_a_preview_in_a_clone_writes_nothing_at_all(lab, tmp_path):
     assert git(lab.gitdir, "for-each-ref") == told
 
 
+def test_a_list_of_many_channels_asks_the_origin_once_for_all(lab, tmp_path):
+    more = "".join(f'[channels.c{number}]\nkind = "console"\n' for number in range(20))
+    imported(lab.gitdir, Change("gfs.toml", TOML + more.encode()), text=b"settings\n")
+    clone = lab.clone()
+    watched(clone)
+    log = tmp_path / "log"
+    git_of_ours = tmp_path / "bin" / "git"
+    git_of_ours.parent.mkdir()
+    git_of_ours.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec {shutil.which("git")} "$@"\n')
+    git_of_ours.chmod(0o755)
+    path = f"{git_of_ours.parent}:{os.environ['PATH']}"
+    told = here("channel", "list", "--repo", clone, "--json", env={"PATH": path})
+    assert [each["begun"] for each in told.data["channels"]].count(True) == 1
+    assert len(told.data["channels"]) == 22
+    asked = [line for line in log.read_text().splitlines() if "ls-remote" in line]
+    assert len(asked) == 3  # for main before it is fetched and then, and for all cursors
+
+
 @pytest.mark.req("R-TF-48")
 def test_a_clone_that_may_not_be_written_is_watched_all_the_same(lab, tmp_path):
     """By a user who owns the origin, and may only read the clone."""

@@ -10,7 +10,7 @@ from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import reads
 from gitflowstate.cli.watch import ChannelArgument, policy_of
 from gitflowstate.cursors import cursor_ref
-from gitflowstate.errors import Corrupt, NotFound
+from gitflowstate.errors import Corrupt, Denied, NotFound
 
 
 @reads
@@ -20,10 +20,14 @@ def list_(session: Session) -> None:
     Example: gfs channel list
     """
     from gitflowstate.cli import places
+    from gitflowstate.sharing import SharedRefs
 
     with places.opened(session, looking=True) as place:
         known = place.settings()
-        rows = [_described(place, name, known) for name in sorted(known.channels)]
+        names = sorted(known.channels)
+        if isinstance(place.refs, SharedRefs):
+            place.refs.ask(map(cursor_ref, names))
+        rows = [_described(place, name, known) for name in names]
         broken = [{"channel": name, "problem": why} for name, why in sorted(known.broken.items())]
     policy_of(known)
     for row in broken:
@@ -35,6 +39,7 @@ def list_(session: Session) -> None:
 def _described(place: Any, name: str, known: Any) -> dict[str, Any]:  # noqa: ANN401  imported late
     from gitflowstate.cli.watch import rules_of
     from gitflowstate.cursors import Cursor
+    from gitflowstate.due import silent_until
     from gitflowstate.looking import look
 
     asked, cursors = known.channel(name), place.cursors(name)
@@ -48,7 +53,7 @@ def _described(place: Any, name: str, known: Any) -> dict[str, Any]:  # noqa: AN
         seen = look(place.flows, cursors, rules_of(asked), cursor)
         row |= {"owed": seen.owed(), "parked": seen.parked()}
     row["held_by"] = cursor.hold.by if cursor.hold else None
-    row["silent_until"] = cursor.budget.until if cursor.budget else None
+    row["silent_until"] = silent_until(cursor.budget, config.now())
     row["problems"] = list(cursors.problems)
     return row
 
@@ -75,7 +80,6 @@ def check(session: Session, channel: ChannelArgument) -> None:
     """
     from gitflowstate.adapters import registry
     from gitflowstate.cli import places
-    from gitflowstate.sharing import SharedRefs
 
     with places.opened(session, channel, looking=True) as place:
         known = place.settings()
@@ -95,9 +99,7 @@ def check(session: Session, channel: ChannelArgument) -> None:
             found = made.examine() if hasattr(made, "examine") else []
         finally:
             made.close()
-        if isinstance(place.refs, SharedRefs):
-            place.refs.remote.try_push(cursor_ref(channel), place.head)
-            found.append("its cursor can be pushed to the origin")
+        found += _cursor_place(place, channel)
         cursors = place.cursors(channel)
         cursor = cursors.load()
     for problem in cursors.problems:
@@ -116,6 +118,22 @@ def check(session: Session, channel: ChannelArgument) -> None:
     lines = [f"{channel} ({asked.kind}) can be used; it {does} and {finds}", *found]
     text = "\n  ".join(map(output.line, lines))
     output.success(data, text, as_json=session.json)
+
+
+def _cursor_place(place: Any, channel: str) -> list[str]:  # noqa: ANN401  imported late
+    """Try whether a cursor can be kept where it belongs; return what is known of that.
+
+    Raises Denied where it cannot.
+    """
+    from gitflowstate import checkup
+    from gitflowstate.sharing import SharedRefs
+
+    if isinstance(place.refs, SharedRefs):
+        place.refs.remote.try_push(cursor_ref(channel), place.head)
+        return ["its cursor can be pushed to the origin, unless a rule or a hook there refuses it"]
+    for finding in checkup.access(place.repo.gitdir):
+        raise Denied(f"its cursor cannot be kept: {finding.problem}", hint=finding.next)
+    return []
 
 
 @reads

@@ -235,7 +235,10 @@ def _preview(session: Session, channel: str, *, backfill: bool) -> None:
 
 
 def _stay(session: Session, channel: str, every_s: int | None, *, backfill: bool) -> None:
-    """Make passes until somebody ends it; of what fails, only wrong credentials do."""
+    """Make passes until somebody ends it; of what fails, only wrong credentials do.
+
+    At the first pass, whatever does not mend itself does too: somebody is there to see it.
+    """
     gc.enable()  # this one may live for months
     pause, first = every_s or EVERY_S, True
     while True:

@@ -11,7 +11,7 @@ import time
 import pytest
 from clirun import SCRIPT, heeding_signals
 from flowrepo import Change, imported
-from gitrepo import git
+from gitrepo import become_nobody, child, code_of, git, let_others_in
 from samples import flow as made_flow
 
 from gitflowstate.adapters import registry
@@ -215,6 +215,31 @@ def test_the_channels_and_what_they_are_owed(quick):
     assert (console["owed"], console["parked"], file["begun"]) == (["plan"], {}, False)
 
 
+@pytest.mark.parametrize(("seconds", "silent"), [(900, True), (-900, False), (400 * 86_400, False)])
+def test_the_list_names_a_silence_that_the_watcher_keeps_and_no_other(quick, seconds, silent):
+    quick("watch", "console", "--once")
+    ref = f"{REF}/console"
+    cursor = json.loads(git(quick.gitdir, "show", f"{ref}:cursor.json"))
+    until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + seconds))
+    cursor["budget"] = {"until": until, "reason": "x", "tries": 1}
+    text = json.dumps(cursor, indent=2).encode() + b"\n"
+    imported(quick.gitdir, Change("cursor.json", text), ref=ref, parents=(f"{ref}^0",))
+    listed = quick.json("channel", "list")["channels"][0]
+    assert listed["silent_until"] == (until if silent else None)
+    assert ("silent until" in quick("channel", "list")) == silent
+    assert ("silent until" in quick("watch", "console", "--once")) == silent
+
+
+def test_a_flow_without_a_link_is_passed_over_by_a_channel_without_a_target(quick):
+    configure(quick, '[channels.github]\nkind = "github"\n')
+    environ = {"GFS_GITHUB_TOKEN": "x", "GITHUB_API_URL": "http://127.0.0.1:9"}
+    told = quick("watch", "github", "--once", env=environ)
+    assert told == "github: nothing sent\n"
+    assert quick("channel", "list").splitlines()[-1] == "github (github): nothing owed"
+    quick("update", "plan", "--link", "issue=octo/hello#12")
+    assert quick.run("watch", "github", "--once", env=environ).code == 75
+
+
 @pytest.mark.parametrize(
     ("held", "said"), [("garbage", "does not hold a commit id"), ("1" * 40, "is missing")]
 )
@@ -246,6 +271,21 @@ def test_a_check_sends_nothing(quick):
     data = quick.json("channel", "check", "hook", env=SECRET)
     assert (data["edits"], data["searches"], data["begun"]) == (True, False, False)
     assert quick.state() == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become nobody")
+def test_a_check_says_that_the_cursor_cannot_be_kept(quick):
+    let_others_in(quick.gitdir)
+    environ = {"GFS_TRUST": f"{quick.folder}:{quick.gitdir}", "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def work():
+        become_nobody()
+        assert not os.access(quick.gitdir, os.W_OK)
+        error = quick.refuses(77, "channel", "check", "console", env=environ)
+        assert "its cursor cannot be kept" in error["message"]
+        quick.refuses(77, "watch", "console", "--once", env=environ)
+
+    assert code_of(child(work)) == 0
 
 
 def test_a_reset_begins_anew(quick):
@@ -320,6 +360,8 @@ def test_without_a_time_it_stays_as_gfs_toml_says(quick):
 def test_a_watcher_that_was_mistyped_or_may_not_send_does_not_stay(quick):
     for name, code in (("nobody", 5), ("hook", 77)):
         assert quick.process("watch", name, "--every", "1").code == code
+    configure(quick, "nonsense")
+    assert quick.process("watch", "console", "--every", "1").code == 3
 
 
 def test_how_long_a_message_may_be_is_known_before_a_channel_is_made():
