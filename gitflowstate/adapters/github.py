@@ -8,6 +8,7 @@ an issue that moved is looked up once, by its number (hazards, GitHub notificati
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta
 from typing import NamedTuple, NoReturn
 
 from gitflowstate.adapters import comments
@@ -139,14 +140,16 @@ class GitHubChannel:
     def find(self, notice: Notice, since: Time | None) -> list[Found]:
         """Return our own comments about the flow, the oldest first.
 
-        An issue is listed once for all notices of a run, and anew after a comment there whose
-        fate is unknown; nobody else writes while this run holds the cursor.
+        An issue is listed for all notices of a run, and anew after a comment there whose fate is
+        unknown; nobody else writes while this run holds the cursor. Where an older flow follows,
+        the list goes twice as far back as that needs, so that there are few.
         """
         wanted = issue(notice.target or self._target)
         start, found = self._listed.get(wanted, (None, []))
         if start is None or instant(since or _EVER) < instant(start):
-            found = self._list(wanted, since)
-            self._listed[wanted] = since or _EVER, found
+            begin = since if start is None else _further(since, self._clock.now())
+            found = self._list(wanted, begin)
+            self._listed[wanted] = begin or _EVER, found
         return [each for each in found if each.flow == notice.flow]
 
     def close(self) -> None:
@@ -250,6 +253,18 @@ class GitHubChannel:
                 return number > 0
             answer = self._wire.get(following)
         return True
+
+
+def _further(since: Time | None, now: Time) -> Time | None:
+    """Return a time that is twice as long ago, and a month at least; None for ever."""
+    if since is None:
+        return None
+    moment = datetime.fromisoformat(since)
+    try:
+        moment -= max(datetime.fromisoformat(now) - moment, timedelta(days=30))
+    except OverflowError:
+        return None
+    return f"{moment.year:04}-{moment:%m-%dT%H:%M:%SZ}"
 
 
 _EVER = "0001-01-01T00:00:00Z"

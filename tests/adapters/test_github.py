@@ -269,6 +269,18 @@ def test_a_second_lies_between_two_requests_that_write(world):
     assert [each - begin for each in world.server.writes] == [0, 1, 2, 9]
 
 
+def test_an_issue_is_listed_a_few_times_however_old_the_flows_are_that_follow(world):
+    channel = world.channel()
+    message = channel.post(notice())
+    listed = [f"2026-0{month}-{day:02}T00:00:00Z" for month in range(9, 0, -1) for day in (5, 4, 3)]
+    for since in (*listed, "0001-01-01T00:00:00Z", None):
+        assert [each.id for each in channel.find(notice(), since)] == [message]
+    lists = [each.path for each in world.server.requests if "per_page" in each.path]
+    assert 2 <= len(lists) <= 7
+    assert "since" in lists[0]
+    assert "since" not in lists[-1]
+
+
 def test_one_connection_serves_all_requests(world):
     with closing(world.channel()) as channel:
         for revision in range(4, 7):
