@@ -38,6 +38,7 @@ from gitflowstate.syscalls import (
 
 FIRST = Init(at="2026-01-01T00:00:00Z", by="gitflowstate")
 _ASIDE = ".gfs-init-"  # how `layout` names what it makes aside, too
+_COMMAND = "gfs init"
 _PATIENCE_S = 10.0
 _MAX_EXCLUDE = 1 << 20
 
@@ -50,26 +51,27 @@ class Founded(NamedTuple):
     warnings: list[str]
 
 
-def init(folder: Path, *, view: bool = True) -> Founded:
+def init(folder: Path, *, view: bool = True, command: str = _COMMAND) -> Founded:
     """Make a flow repository in a folder, or find the one that it holds.
 
     A `.gfs` inside another repository's work tree is also entered in that repository's
-    `info/exclude`. Rejected if the folder holds a repository that gfs did not make, Corrupt if it
-    holds a damaged one, Unavailable if another process goes on making one there.
+    `info/exclude`. `command` is what a hint names. Rejected if the folder holds a repository that
+    gfs did not make, Corrupt if it holds a damaged one, Unavailable if another process goes on
+    making one there.
     """
     folder = Path(os.path.abspath(folder))  # noqa: PTH100  links stay as the person wrote them
-    found = _present(folder)
+    found = _present(folder, command)
     warnings = _exclude(folder)
     if found is not None:
         return Founded(found, made=False, warnings=warnings)
     with reported("make", str(folder)):
         _make_folders(folder)
         with _alone_in(folder):
-            found = _present(folder)
+            found = _present(folder, command)
             if found is None and _make(folder, view=view):
                 made = Location(folder, folder / ".git", MAIN, writable=True, view=view)
                 return Founded(made, made=True, warnings=warnings)
-            found = found or _present(folder)
+            found = found or _present(folder, command)
     assert found is not None
     return Founded(found, made=False, warnings=warnings)
 
@@ -97,7 +99,7 @@ def add(  # noqa: PLR0917  what a commit is made of
         return [*missing]
 
 
-def choose(here: Path) -> Path:
+def choose(here: Path, command: str = _COMMAND) -> Path:
     """Return the folder that `gfs init` without DIR is about.
 
     That is the flow repository one stands in; else `.gfs` inside another repository's work tree,
@@ -114,18 +116,18 @@ def choose(here: Path) -> Path:
             return here / POINTER
     with reported("list", str(here)):
         if any(not name.startswith(_ASIDE) for name in calls.listdir(str(here))):
-            raise Rejected(f"{here} is not empty", hint="gfs init DIR makes one in DIR")
+            raise Rejected(f"{here} is not empty", hint=f"{command} DIR makes one in DIR")
     return here
 
 
-def _present(folder: Path) -> Location | None:
+def _present(folder: Path, command: str) -> Location | None:
     """Return the flow repository in a folder, None if there is room for one."""
     found = location.made_by_gfs(folder / ".git")
     if found is not None:
         wholeness.check_sound(str(found.gitdir), MAIN)
         return found
     if is_there(folder / ".git"):
-        own = f"a folder of its own: gfs init {folder / POINTER}"
+        own = f"a folder of its own: {command} {folder / POINTER}"
         raise _refused(folder, "it holds a Git repository that gfs did not make", own)
     if all(is_there(folder / name) for name in ("HEAD", "objects", "refs")):
         raise _refused(folder, "it is a Git repository itself", "another folder")

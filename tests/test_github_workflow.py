@@ -175,7 +175,38 @@ def test_init_leaves_what_people_made_of_the_files_and_says_what_a_push_needs(tm
     told = plain.json("init", tmp_path / "plain", "--github")
     assert told["added"] == [PLACE, "gfs.toml"]
     assert "scope workflow" in plain("init", tmp_path / "other", "--github")
+    assert told["missing"] is None
+
+
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [
+        (b"[policy]\nskew = 5\n", "has no channel github"),
+        (b'[channels.issues]\nkind = "github"\n', "has no channel github"),
+        (b'[channels.github]\nkind = "console"\n', "is of kind console"),
+        (b'[channels.github]\nkind = "github"\ntarget = "x"\n', "must be an issue"),
+        (b"nonsense", "is not TOML"),
+        (b'[channels.github]\nkind = "github"\n', None),
+    ],
+)
+def test_init_says_where_a_file_of_people_has_nobody_for_the_workflow(tmp_path, there, said):
     own = clirun.made(tmp_path / "own")
-    imported(own.gitdir, Change("gfs.toml", b"[policy]\nskew = 5\n"))
-    assert own.json("init", tmp_path / "own", "--github")["added"] == [PLACE]
-    assert own.git("show", "main:gfs.toml") == "[policy]\nskew = 5"
+    imported(own.gitdir, Change("gfs.toml", there))
+    told = own.run("init", tmp_path / "own", "--github", "--json")
+    assert told.data["added"] == [PLACE]
+    assert own.git("show", "main:gfs.toml") == there.decode().strip()
+    if said is None:
+        assert (told.data["missing"], told.err) == (None, "")
+    else:
+        assert said in told.data["missing"]
+        assert "gfs.toml needs a table [channels.github]" in told.err
+
+
+def test_a_hint_keeps_the_options_that_were_asked_for(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.chdir(tmp_path)
+    told = clirun.here("init", "--github", "--json")
+    assert "gfs init --github DIR" in told.error["hint"]
+    git(tmp_path, "init", "-q", "other")
+    told = clirun.here("init", "other", "--github", "--no-view", "--json")
+    assert f"gfs init --no-view --github {tmp_path}/other/.gfs" in told.error["hint"]

@@ -15,7 +15,7 @@ from gitflowstate.cli.resources import resource
 from gitflowstate.cli.session import Session, quoted
 from gitflowstate.cli.verb import reads
 from gitflowstate.documents import Broken
-from gitflowstate.errors import Corrupt, NotFound
+from gitflowstate.errors import Corrupt, Invalid, NotFound
 from gitflowstate.git import Repository
 from gitflowstate.location import Location
 from gitflowstate.model import GOVERNED
@@ -35,8 +35,9 @@ def init(
 
     Example: gfs init ~/flows
     """
-    chosen = Path(directory) if directory else founding.choose(config.working_folder())
-    founded = founding.init(chosen, view=not no_view)
+    command = "gfs init" + " --no-view" * no_view + " --github" * github
+    chosen = Path(directory) if directory else founding.choose(config.working_folder(), command)
+    founded = founding.init(chosen, view=not no_view, command=command)
     for warning in founded.warnings:
         output.warn(warning)
     folder = str(founded.location.folder)
@@ -49,6 +50,9 @@ def init(
     data = {"folder": folder, "made": founded.made, "next": following}
     if github:
         data["added"] = added = _with_workflow(session, founded.location)
+        data["missing"] = missing = _no_channel(founded.location)
+        if missing is not None:
+            output.warn(f"{missing}; the workflow tells the channel github: {_NEEDED}")
         text = f"{text}\n{_GITHUB_ADDED if added else _GITHUB_THERE}"
     output.success(data, text, as_json=session.json)
 
@@ -60,6 +64,7 @@ _CHANNEL = """\
 [channels.github]
 kind = "github"
 """
+_NEEDED = 'gfs.toml needs a table [channels.github] with kind = "github"'
 _GITHUB_ADDED = f"""\
 added: what was missing of {_WORKFLOW} and gfs.toml, in one commit
 To push a workflow, GitHub wants a token with the scope workflow (classic),
@@ -73,6 +78,22 @@ def _with_workflow(session: Session, place: Location) -> list[str]:
     files = {_WORKFLOW: workflow, settings.FILE: _CHANNEL.encode()}
     about, timeout = "Watch flows from GitHub Actions", config.lock_timeout()
     return founding.add(place, files, session.actor, config.now(), about, timeout)
+
+
+def _no_channel(place: Location) -> str | None:
+    """Return why the workflow has nobody to tell, None where it has."""
+    from gitflowstate.cli.places import Place
+
+    with Repository.open(place.gitdir, trust=config.trust()) as repo:
+        head = repo.ref(place.ref)
+        try:
+            known = Place(repo, head).settings() if head else settings.Settings()
+            kind = known.channel("github").kind
+        except NotFound:
+            return f"{settings.FILE} has no channel github"
+        except Invalid as wrong:
+            return wrong.message
+    return None if kind == "github" else f"the channel github of {settings.FILE} is of kind {kind}"
 
 
 @reads
