@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -44,7 +46,11 @@ class Runner:
             "github.token": TOKEN,
             "inputs.token": TOKEN,
             "inputs.channel": "",
+            "inputs.source": "",
+            "vars.GFS_SOURCE": "",
         }
+        self.path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        self.refused = None
 
     def run(self):
         """Run every step in order; return what they printed, and the folder they worked in."""
@@ -71,13 +77,13 @@ class Runner:
             check=False,
             timeout=100,
         )
-        assert ran.returncode == 0, (step["name"], ran.stdout, ran.stderr)
+        assert (ran.returncode != 0) == (step["name"] == self.refused), (ran.stdout, ran.stderr)
         assert TOKEN not in ran.stdout + ran.stderr
         return ran.stdout
 
     def _environment(self, temp):
         return {
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PATH": self.path,
             "HOME": str(temp),
             "RUNNER_TEMP": str(temp),
             "GITHUB_API_URL": self.server.url,
@@ -95,7 +101,7 @@ class Runner:
             part.strip("'") if part.startswith("'") else self.contexts[part]
             for part in expression.split(" || ")
         )
-        return next(filter(None, values))
+        return next(filter(None, values), "")
 
 
 @pytest.fixture
@@ -143,6 +149,42 @@ def test_each_step_runs_as_it_stands_and_the_second_run_sends_and_pushes_nothing
     assert "github: 2 sent" in runner.run()
     kinds = [marker.read(each)[1:] for each in runner.server.bodies(BOT)]
     assert kinds == [("status", 2), ("final", 2)]
+
+
+def bare(folder):
+    """Return a PATH without gfs: the machine's own programs, and this Python."""
+    folder.mkdir()
+    (folder / "python3").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (folder / "python3").chmod(0o755)
+    return f"{folder}:/usr/bin:/bin"
+
+
+def wheel(folder):
+    """Return a wheel with a command gfs that says where it came from."""
+    path, info = folder / "standin-1-py3-none-any.whl", "standin-1.dist-info"
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("standin.py", "def main(): print('from the wheel')\n")
+        made.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: standin\nVersion: 1\n")
+        made.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        made.writestr(f"{info}/entry_points.txt", "[console_scripts]\ngfs = standin:main\n")
+        made.writestr(f"{info}/RECORD", "")
+    return path
+
+
+def test_nothing_is_installed_but_what_somebody_named(runner, tmp_path):
+    runner.path = bare(tmp_path / "bare")
+    assert shutil.which("gfs", path=runner.path) is None
+    runner.steps, rest = runner.steps[:1], runner.steps[1:]
+    runner.refused = runner.steps[0]["name"]
+    assert "::error::" in runner.run()
+    assert not (tmp_path / "temp1" / "gfs").exists()
+    runner.refused = None
+    by_variable = "vars.GFS_SOURCE" in runner.steps[0]["env"]["SOURCE"]
+    runner.contexts["vars.GFS_SOURCE" if by_variable else "inputs.source"] = str(wheel(tmp_path))
+    runner.steps += rest
+    assert "from the wheel" in runner.run()
 
 
 def test_the_workflow_may_do_what_it_needs_and_no_more():

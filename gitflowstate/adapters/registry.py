@@ -149,7 +149,10 @@ def _held(variable: str, outside: Outside) -> str:
 
 
 def _needs_chat(name: str) -> Usage:
-    return Usage(f"channel {name!r} needs the chat extra", hint="pip install 'gitflowstate[chat]'")
+    return Usage(
+        f"channel {name!r} needs the chat extra",
+        hint="install gitflowstate as you did, with its extra: pip install '.[chat]' in a checkout",
+    )
 
 
 _MAKERS: dict[str, Callable[[str, ChannelSettings, Outside], Channel]] = {
