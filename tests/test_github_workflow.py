@@ -47,7 +47,7 @@ class Runner:
             "inputs.token": TOKEN,
             "inputs.channel": "",
             "inputs.source": "",
-            "vars.GFS_SOURCE": "",
+            "vars.GITFLOWSTATE_SOURCE": "",
         }
         self.path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         self.refused = None
@@ -181,8 +181,10 @@ def test_nothing_is_installed_but_what_somebody_named(runner, tmp_path):
     assert "::error::" in runner.run()
     assert not (tmp_path / "temp1" / "gfs").exists()
     runner.refused = None
-    by_variable = "vars.GFS_SOURCE" in runner.steps[0]["env"]["SOURCE"]
-    runner.contexts["vars.GFS_SOURCE" if by_variable else "inputs.source"] = str(wheel(tmp_path))
+    by_variable = "vars.GITFLOWSTATE_SOURCE" in runner.steps[0]["env"]["SOURCE"]
+    runner.contexts["vars.GITFLOWSTATE_SOURCE" if by_variable else "inputs.source"] = str(
+        wheel(tmp_path)
+    )
     runner.steps += rest
     assert "from the wheel" in runner.run()
 

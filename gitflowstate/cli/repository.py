@@ -67,7 +67,7 @@ kind = "github"
 _NEEDED = 'gfs.toml needs a table [channels.github] with kind = "github"'
 _GITHUB_ADDED = f"""\
 added: what was missing of {_WORKFLOW} and gfs.toml, in one commit
-Set the variable GFS_SOURCE of the repository on GitHub to where gitflowstate comes from: the URL
+Set the variable GITFLOWSTATE_SOURCE of the repository on GitHub to where gitflowstate comes from: the URL
 of a wheel, or git+https://HOST/OWNER/REPOSITORY@FULL-COMMIT-ID. The workflow has no default.
 To push a workflow, GitHub wants a token with the scope workflow (classic),
 or with Contents and Workflows, read and write (fine-grained); an SSH key always may."""
