@@ -67,8 +67,8 @@ kind = "github"
 _NEEDED = 'gfs.toml needs a table [channels.github] with kind = "github"'
 _GITHUB_ADDED = f"""\
 added: what was missing of {_WORKFLOW} and gfs.toml, in one commit
-Set the variable GITFLOWSTATE_SOURCE of the repository on GitHub to where gitflowstate comes from: the URL
-of a wheel, or git+https://HOST/OWNER/REPOSITORY@FULL-COMMIT-ID. The workflow has no default.
+On GitHub, set the variable GITFLOWSTATE_SOURCE of the repository to where gitflowstate comes from:
+the URL of a wheel, or git+https://HOST/OWNER/REPOSITORY@FULL-COMMIT-ID. There is no default.
 To push a workflow, GitHub wants a token with the scope workflow (classic),
 or with Contents and Workflows, read and write (fine-grained); an SSH key always may."""
 _GITHUB_THERE = f"{_WORKFLOW} and gfs.toml are there already; nothing was added"
