@@ -63,15 +63,13 @@ class SlackClient(WebClient):
 
 
 class _Connection(HTTPConnection):
-    """A connection that ends with a deadline."""
+    """A connection that ends with a deadline, which is given once it was made."""
 
-    def __init__(self, deadline: Deadline, *arguments: Any, **given: Any) -> None:  # noqa: ANN401  its own
-        super().__init__(*arguments, **given)
-        self._deadline = deadline
+    deadline: Deadline
 
     def connect(self) -> None:
         super().connect()
-        self._deadline.take(self.sock)
+        self.deadline.take(self.sock)
 
 
 class _Secure(HTTPSConnection, _Connection):  # which asks for TLS behind `_Connection.connect`
@@ -81,19 +79,31 @@ class _Secure(HTTPSConnection, _Connection):  # which asks for TLS behind `_Conn
 class _Plain(HTTPHandler):
     def __init__(self, deadline: Deadline) -> None:
         super().__init__()
-        self._made = partial(_Connection, deadline)
+        self._deadline = deadline
 
     def http_open(self, req: Request) -> Any:  # noqa: ANN401  an answer
-        return self.do_open(self._made, req)
+        return self.do_open(partial(_ending, _Connection, self._deadline), req)
 
 
 class _TLS(HTTPSHandler):
     def __init__(self, deadline: Deadline, tls: ssl.SSLContext | None) -> None:
-        super().__init__(context=tls)
-        self._made = partial(_Secure, deadline, context=tls)
+        super().__init__()
+        self._deadline = deadline
+        self._tls = tls
 
     def https_open(self, req: Request) -> Any:  # noqa: ANN401  the same
-        return self.do_open(self._made, req)
+        return self.do_open(partial(_ending, _Secure, self._deadline, context=self._tls), req)
+
+
+def _ending(
+    kind: type[_Connection],
+    deadline: Deadline,
+    host: str,
+    **given: Any,  # noqa: ANN401  its own
+) -> _Connection:
+    made = kind(host, **given)
+    made.deadline = deadline
+    return made
 
 
 class _Straight(HTTPRedirectHandler):

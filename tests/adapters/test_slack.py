@@ -2,6 +2,9 @@
 
 import errno
 import json
+import shutil
+import ssl
+import subprocess
 from socket import gaierror
 from ssl import SSLCertVerificationError
 from urllib.error import URLError
@@ -121,6 +124,29 @@ def test_g3_the_token_follows_no_redirect(world, status):
         assert elsewhere.requests == []
     finally:
         elsewhere.stop()
+
+
+@pytest.mark.req("K2")
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
+def test_k2_over_tls_an_answer_without_end_is_cut_too(tmp_path, monkeypatch):
+    key, known = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    asked = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=x", "-days", "2"]
+    named = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", known]
+    subprocess.run(["openssl", *asked, *named], check=True, capture_output=True)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(known, key)
+    monkeypatch.setenv("SSL_CERT_FILE", str(known))
+    server = Loopback(tls)
+    try:
+        server.serve = lambda _: Answer(200, b'{"ok": true, "channel": "C01", "ts": "1.1"}')
+        base = f"https://127.0.0.1:{server.port}/"
+        channel = SlackChannel("slack", CHANNEL, TOKEN, Clock(), base_url=base, deadline_s=2.0)
+        assert channel.post(notice()) == "C01/1.1"
+        server.script.append("endless")
+        with pytest.raises(Unknown):
+            channel.post(notice())
+    finally:
+        server.stop()
 
 
 def test_where_no_server_is_nothing_was_sent(world):
