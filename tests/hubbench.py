@@ -91,7 +91,7 @@ class Hub:
 
     def channel(self, cursor=None, life=None, **given):
         wire = MortalWire(
-            TOKEN, self.server.url, timeout_s=0.3, pause=self.clock.pause, ticks=self.clock.ticks
+            TOKEN, self.server.url, timeout_s=1.0, pause=self.clock.pause, ticks=self.clock.ticks
         )
         self.wires.append(wire)
         wire.life = life or Life()

@@ -233,7 +233,7 @@ class Webhook(Served):
             SECRET,
             Clock(),
             allowed=[network("127.0.0.1")],
-            timeout_s=0.3,
+            timeout_s=1.0,
         )
 
     def seen(self):
@@ -270,7 +270,7 @@ class SlackWorld(Served):
 
     def channel(self, target=CHANNEL):
         url = f"http://127.0.0.1:{self.server.port}/api/"
-        how = {"base_url": url, "timeout_s": 0.3, "deadline_s": 1.0}
+        how = {"base_url": url, "timeout_s": 1.0, "deadline_s": 2.0}
         return SlackChannel("slack", target, TOKEN, Clock(), **how)
 
     def seen(self):
@@ -294,7 +294,7 @@ class Chat(Served):
         self.server = Phone()
 
     def channel(self):
-        url = f"json://user:{TOKEN}@127.0.0.1:{self.server.port}/x?rto=0.3&cto=0.3"
+        url = f"json://user:{TOKEN}@127.0.0.1:{self.server.port}/x?rto=1.0&cto=1.0"
         return ChatChannel("phone", url)
 
     def seen(self):
@@ -347,7 +347,7 @@ class GitHubWorld(Served):
 
     def channel(self, target="octo/hello#12", token=TOKEN, **given):
         pace = {"pause": self.clock.pause, "ticks": self.clock.ticks}
-        wire = Wire(token, self.server.url, timeout_s=0.3, deadline_s=1.0, **pace)
+        wire = Wire(token, self.server.url, timeout_s=1.0, deadline_s=2.0, **pace)
         self._made.append(wire)
         return GitHubChannel("github", target, wire, self.clock, **given)
 
