@@ -10,16 +10,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from gitflowstate import cgit, founding, history, location
+from gitflowstate import cgit, founding, history, location, scratch
 from gitflowstate.cgit import Git
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import Corrupt, GfsError, NotFound, Rejected, Unavailable
 from gitflowstate.git import Oid, Repository
 from gitflowstate.locks import repository_lock
-from gitflowstate.syscalls import calls, fsync_folder, random_name, remove_quietly, reported
+from gitflowstate.syscalls import calls, fsync_folder, reported
 from gitflowstate.view import View
 
 OURS = "refs/gfs"
@@ -62,29 +61,26 @@ def write(repo: Repository, git: Git, file: Path) -> dict[str, Oid]:
     if location.is_there(file):
         raise Rejected(f"{file} is there already and stays as it is", hint="choose another name")
     refs = refs_of(repo)
-    aside = file.parent / random_name(f".{file.name[:40]}.")
-    with reported("write", str(file)):
-        calls.lstat(str(file.parent))
+    with reported("write", str(file)), scratch.beside(file.parent) as (folder, descriptor):
+        git = git.holding(descriptor)
+        aside = folder / scratch.BUNDLE
+        git.run("bundle", "create", "--quiet", os.path.abspath(aside), *refs)  # noqa: PTH100  text
+        found = _checked(repo, git, aside, refs)
+        _sync(aside)
         try:
-            git.run("bundle", "create", "--quiet", os.path.abspath(aside), *refs)  # noqa: PTH100  text
-            found = _checked(repo, git, aside, refs)
-            _sync(aside)
             calls.link(str(aside), str(file))
-            fsync_folder(str(file.parent))
         except FileExistsError:
             raise Rejected(f"{file} appeared meanwhile", hint="choose another name") from None
-        finally:
-            remove_quietly(str(aside))
-            remove_quietly(f"{aside}.lock")
+        fsync_folder(str(file.parent))
     return found
 
 
 def _checked(repo: Repository, git: Git, file: Path, refs: dict[str, Oid]) -> dict[str, Oid]:
     """Read a bundle back, whole; return what its refs hold."""
     git.run("bundle", "verify", "--quiet", os.path.abspath(file))  # noqa: PTH100  text
-    with TemporaryDirectory(prefix=".gfs-check-", dir=file.parent) as scratch:
-        Repository.init(Path(scratch) / "copy.git").close()
-        found = fetched_from(file, git)(Path(scratch) / "copy.git")
+    copy = file.parent / scratch.COPY
+    Repository.init(copy).close()
+    found = fetched_from(file, git)(copy)
     if found.keys() != refs.keys():
         raise Corrupt(f"the bundle has the refs {', '.join(sorted(found))}", hint="run it again")
     for name, oid in refs.items():

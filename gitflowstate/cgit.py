@@ -135,12 +135,18 @@ class Git:
     ) -> None:
         self.gitdir = gitdir
         self._environment = environment(given)
-        self._keep_open = keep_open
+        self.keep_open = keep_open
 
     def at(self, gitdir: Path) -> Git:
         """Return the same for another repository."""
         other = copy(self)
         other.gitdir = gitdir
+        return other
+
+    def holding(self, descriptor: int) -> Git:
+        """Return the same, whose commands share one more descriptor with us."""
+        other = copy(self)
+        other.keep_open = (*self.keep_open, descriptor)
         return other
 
     def run(self, *arguments: str) -> str:
@@ -161,5 +167,5 @@ class Git:
             arguments,
             self._environment,
             timeout_s=timeout_s,
-            keep_open=self._keep_open,
+            keep_open=self.keep_open,
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
 
 import clirun
 import pytest
@@ -218,3 +220,52 @@ def test_killed_before_it_is_in_place_a_restore_leaves_no_repository(cli, tmp_pa
     cli("restore", tmp_path / "copy.bundle", tmp_path / "new")
     assert [path.name for path in (tmp_path / "new").glob(".gfs-*")] == []
     same(cli, tmp_path / "new")
+
+
+# ── what a killed one leaves ────────────────────────────────────────────────────────────────────
+
+
+def killed_in(cli, tmp_path, step):
+    """Run a backup that is killed when it starts `git bundle STEP`."""
+    folder = tmp_path / "bin"
+    folder.mkdir(exist_ok=True)
+    script = f'case " $* " in *" bundle {step} "*) kill -9 $PPID; exit 1;; esac'
+    (folder / "git").write_text(f'#!/bin/sh\n{script}\nexec {shutil.which("git")} "$@"\n')
+    (folder / "git").chmod(0o755)
+    env = {"PATH": f"{folder}:{os.environ['PATH']}"}
+    (tmp_path / "copies").mkdir(exist_ok=True)
+    assert cli.process("backup", tmp_path / "copies" / f"{step}.bundle", env=env).code == -9
+    (left,) = (tmp_path / "copies").glob(".gfs-*")
+    return left
+
+
+@pytest.mark.req("A2")
+@pytest.mark.parametrize("step", ["create", "verify"])
+def test_what_a_killed_one_left_is_cleared_away_by_the_next(cli, tmp_path, step):
+    left = killed_in(cli, tmp_path, step)
+    copies = left.parent
+    assert [*copies.iterdir()] == [left]
+    cli("backup", copies / "early.bundle")
+    assert left.exists()  # it may be that of a living one
+    os.utime(left, (1_700_000_000,) * 2)
+    cli("backup", copies / "next.bundle")
+    assert {path.name for path in copies.iterdir()} == {"early.bundle", "next.bundle"}
+
+
+@pytest.mark.req("A2")
+def test_what_a_living_one_needs_and_what_is_somebodys_own_stays(cli, tmp_path):
+    held, full, file, link = (tmp_path / f".gfs-check-{digit * 16}" for digit in "abcd")
+    for path in (held, full, tmp_path / "dir"):
+        path.mkdir()
+    (full / "mine.txt").write_text("mine")
+    file.write_text("mine")
+    link.symlink_to(tmp_path / "dir")
+    for path in (held, full, file, tmp_path / "dir"):
+        os.utime(path, (1_700_000_000,) * 2)
+    descriptor = os.open(held, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    cli("backup", tmp_path / "copy.bundle")
+    assert all(path.exists() for path in (held, full / "mine.txt", file, link))
+    os.close(descriptor)
+    cli("backup", tmp_path / "again.bundle")
+    assert not held.exists()
