@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 from collections.abc import Mapping
@@ -51,6 +52,11 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
         "GIT_ALLOW_PROTOCOL": _PROTOCOLS,
         "LC_ALL": "C.UTF-8",
     }
+
+
+def is_installed(given: Mapping[str, str]) -> bool:
+    """Tell whether Git is found on the PATH of an environment."""
+    return shutil.which("git", path=given.get("PATH", os.defpath)) is not None
 
 
 def is_url(text: str) -> bool:

@@ -13,15 +13,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gitflowstate import leftovers
-from gitflowstate.cgit import Git, last_line
+from gitflowstate.cgit import Git, is_installed, last_line
 from gitflowstate.errors import Corrupt, GfsError
 from gitflowstate.git import Repository
 from gitflowstate.locks import repository_lock
-from gitflowstate.syscalls import calls, fsync_folder, reported
+from gitflowstate.syscalls import calls, failure, fsync_folder, reported
 
 EXPIRE = "2.weeks.ago"
 MANY_LOOSE = 6700  # as for Git's own `gc.auto`
 MANY_PACKS = 50  # as for `gc.autoPackLimit`
+_SAMPLE = "17"  # as good as any other
+_REST = 38  # digits of an id after its folder
 _SETTINGS = (
     *("-c", "repack.writeBitmaps=false"),  # dulwich cannot push beside a pack with one
     *("-c", "core.fsync=all"),
@@ -54,10 +56,22 @@ def sizes(repo: Repository) -> Sizes:
             if len(folder) != 2 and folder != "pack":  # noqa: PLR2004  loose objects
                 continue
             for name in calls.listdir(f"{objects}/{folder}"):
-                loose += folder != "pack" and len(name) == 38  # noqa: PLR2004  the rest of an id
+                loose += folder != "pack" and len(name) == _REST
                 packs += name.endswith(".pack")
                 total += _size(f"{objects}/{folder}/{name}")
     return Sizes(loose, packs, total)
+
+
+def is_due(gitdir: Path) -> bool:
+    """Tell whether many loose objects lie about, from one folder of 256, as Git does."""
+    folder = f"{gitdir}/objects/{_SAMPLE}"
+    try:
+        found = calls.listdir(folder)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise failure(error, "list", folder) from error
+    return sum(len(name) == _REST for name in found) * 256 > MANY_LOOSE
 
 
 def _size(path: str) -> int:
@@ -70,20 +84,34 @@ def _size(path: str) -> int:
 def run(repo: Repository, environment: Mapping[str, str], timeout: float) -> Upkeep:
     """Pack what is loose and index it; drop what is unreachable and old.
 
-    Raises GfsError where Git is not installed, Corrupt where it finds an object missing, and then
-    nothing that a ref names was touched.
+    Raises GfsError where Git is not installed, after what dead writers left was swept; Corrupt
+    where Git finds an object missing, and then nothing that a ref names was touched.
     """
+    if not is_installed(environment):
+        with repository_lock(repo.gitdir, timeout):
+            swept = _sweep(repo)
+        raise GfsError(
+            f"git is not installed: nothing was packed, {swept} leftovers of dead writers went",
+            hint="install git (2.36 or newer), then run the same command again",
+            swept=swept,
+        )
     _check_readable(Git(repo.gitdir, environment))
     with repository_lock(repo.gitdir, timeout) as lock:
         git = Git(repo.gitdir, environment, keep_open=(lock.descriptor,))
         before = sizes(repo)
-        swept = leftovers.sweep_objects(f"{repo.gitdir}/objects")
-        leftovers.sweep(str(repo.gitdir))
+        swept = _sweep(repo)
         _pack(git, repo.gitdir, before)
         warnings = _index(git, repo.gitdir)
         _run(git, "prune", f"--expire={EXPIRE}", "--no-progress")
         repo.close()
         return Upkeep(before, sizes(repo), swept, [*lock.warnings, *warnings])
+
+
+def _sweep(repo: Repository) -> int:
+    """Remove what dead writers of ours left unfinished; return how many objects."""
+    swept = leftovers.sweep_objects(f"{repo.gitdir}/objects")
+    leftovers.sweep(str(repo.gitdir))
+    return swept
 
 
 def _check_readable(git: Git) -> None:

@@ -21,6 +21,7 @@ from gitflowstate.model import Claim, Flow, Task, seconds
 from gitflowstate.ports import Clock, Executor, FlowStore, Job, Liveness, Result
 from gitflowstate.settlement import OVERTAKEN, POLL_S, Desk, Settings
 
+_LONG_S = 10  # a wait that is worth using
 LOOK_S = 5.0  # between two looks at a flow that has nothing more for this worker
 
 
@@ -51,6 +52,7 @@ class Worker:
         clock: Clock,
         workers: Liveness | None = None,
         progress: Callable[[Flow, int], None] | None = None,
+        idle: Callable[[], None] | None = None,
     ) -> None:
         self.settings = settings
         self.desk = Desk(settings, store, clock)
@@ -59,6 +61,7 @@ class Worker:
         self.clock = clock
         self.workers = workers
         self.progress = progress
+        self.idle = idle  # called where a long wait begins and nothing is in work
         # What is claimed and not settled; what is left here at the end others have to expire.
         self.running: dict[str, Held] = {}
         self._ended: queue.SimpleQueue[tuple[Job, Result | BaseException]] = queue.SimpleQueue()
@@ -244,6 +247,8 @@ class Worker:
 
     def _sleep(self, flow: Flow, until: int) -> None:
         """Sleep until the time has come, somebody has changed something, or a holder has died."""
+        if self.idle and until - seconds(self.clock.now()) >= _LONG_S:
+            self.idle()
         while seconds(self.clock.now()) < until:
             if self.store.version() != self._seen or any(self._dead(flow)):
                 return

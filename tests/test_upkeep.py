@@ -100,9 +100,16 @@ def test_while_another_gc_runs_it_waits_its_turn(cli):
     (cli.gitdir / "gc.pid").unlink()
 
 
-def test_without_git_nothing_is_done(cli, tmp_path):
-    error = cli.refuses(1, "gc", env={"PATH": str(tmp_path)})
-    assert error["message"] == "git is not installed: nothing was done"
+def test_without_git_only_what_dead_writers_left_goes(cli, tmp_path):
+    left = cli.gitdir / "objects/aa" / f"tmp_obj_{'1' * 16}"
+    left.parent.mkdir(exist_ok=True)
+    left.write_bytes(b"half")
+    os.utime(left, (OLD, OLD))
+    kept = cli.state().keys() - {str(left)}
+    done = cli.run("gc", "--json", env={"PATH": str(tmp_path)})
+    assert (done.code, done.error["details"]["swept"]) == (1, 1)
+    assert "git is not installed: nothing was packed" in done.error["message"]
+    assert cli.state().keys() == kept
 
 
 def test_a_clone_is_left_to_its_owner(cli, tmp_path):

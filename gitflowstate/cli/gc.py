@@ -12,8 +12,8 @@ from gitflowstate.cli.verb import reads
 def gc(session: Session) -> None:
     """Pack the repository and index it for quick logs; nothing that a ref names is lost.
 
-    Of what no ref names, only what is older than two weeks goes. It needs git, does nothing
-    without (1), and may be interrupted at any moment.
+    Of what no ref names, only what is older than two weeks goes. It needs git, packs nothing
+    without (1), and may be interrupted at any moment. gfs work and gfs watch do it when idle.
 
     Example: gfs gc
     """

@@ -240,7 +240,10 @@ def _stay(session: Session, channel: str, every_s: int | None, *, backfill: bool
     At the first pass, whatever does not mend itself does too: somebody is there to see it.
     """
     gc.enable()  # this one may live for months
+    from gitflowstate.cli.idle import Idle
+
     pause, first = every_s or EVERY_S, True
+    idle = Idle(session.location)
     while True:
         try:
             report, wanted = _pass(session, channel, backfill=backfill)
@@ -257,6 +260,7 @@ def _stay(session: Session, channel: str, every_s: int | None, *, backfill: bool
         else:
             pause = every_s or wanted
             _say(channel, report, pause)
+            idle()
         first = False
         time.sleep(pause)
 

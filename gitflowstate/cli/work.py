@@ -14,6 +14,7 @@ import typer
 from gitflowstate import prose
 from gitflowstate.cli import config, output
 from gitflowstate.cli.flow import FlowArgument
+from gitflowstate.cli.idle import Idle
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import reads
 from gitflowstate.errors import Blocked, Usage
@@ -63,13 +64,15 @@ def work(
     )
     executor = CommandExecutor(command, config.text(result_template, "--result-template"))
     with _hang_up_terminates(), WorkerLock(gitdir, settings.worker, settings.flow) as lock:
-        run = Worker(settings, store, executor, config.Clock(), Workers(gitdir), _show)
+        idle = Idle(session.location)
+        run = Worker(settings, store, executor, config.Clock(), Workers(gitdir), _show, idle)
         try:
             report = run.run()
         finally:
             # What it could not give back, others may take as soon as it has gone.
             lock.keep = bool(run.running)
             output.progress("")
+    idle()
     _answer(session, report.flow, report.completed, report.blocked)
 
 
