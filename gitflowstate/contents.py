@@ -116,6 +116,8 @@ def cursors(repo: Repository, head: Oid) -> Iterator[Finding]:
             )
         seen = cursor.head if cursor else None
         if seen is not None and not repo.is_within(seen, head):
+            head = repo.ref(MAIN) or head  # somebody may write while we look
+        if seen is not None and not repo.is_within(seen, head):
             yield Finding(
                 "behind-cursor",
                 f"channel {channel} has seen a commit that is not in main",

@@ -159,7 +159,11 @@ def _view(repo: Repository, place: location.Location, head: Oid) -> Iterator[Fin
     from gitflowstate.view import View
 
     view = View(Path(place.folder), place.gitdir)
-    shown = view.head()
+    if view.head() == head:
+        return
+    # A writer may be between its commit and the files: it holds the lock meanwhile.
+    with repository_lock(place.gitdir, config.lock_timeout()):
+        shown, head = view.head(), repo.ref(place.ref) or head
     if shown == head:
         return
 
