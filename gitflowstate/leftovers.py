@@ -21,6 +21,7 @@ from gitflowstate.syscalls import (
     lstat_or_none,
     random_name,
     remove_quietly,
+    reported,
 )
 
 if TYPE_CHECKING:
@@ -43,15 +44,16 @@ def clear(gitdir: str, path: str, warnings: list[str]) -> bool:
     A file that is also a private file of ours is dead as soon as nobody has it open; any other
     only after ten minutes (hazard A4).
     """
-    info = lstat_or_none(path)
-    if info is None:
-        return True
-    if not stat.S_ISREG(info.st_mode):
-        return False
-    private = _private_name(gitdir, info)
-    if private is None and age_s(info) < FOREIGN_AGE_S:
-        return False
-    moved = _move_aside(gitdir, path, info)
+    with reported("clear", path):
+        info = lstat_or_none(path)
+        if info is None:
+            return True
+        if not stat.S_ISREG(info.st_mode):
+            return False
+        private = _private_name(gitdir, info)
+        if private is None and age_s(info) < FOREIGN_AGE_S:
+            return False
+        moved = _move_aside(gitdir, path, info)
     if moved and private is not None:
         remove_quietly(private)
     elif moved:
@@ -221,10 +223,11 @@ def sweep_objects(folder: str) -> int:
     The caller holds the repository lock, so that no writer of ours is at work here.
     """
     removed = 0
-    for name in calls.listdir(folder):
-        if len(name) == 2:  # noqa: PLR2004  a folder of loose objects
-            found = (f"{folder}/{name}/{each}" for each in calls.listdir(f"{folder}/{name}"))
-            removed += sum(_swept(path) for path in found if _OBJECT.fullmatch(path[-24:]))
+    with reported("sweep", folder):
+        for name in calls.listdir(folder):
+            if len(name) == 2:  # noqa: PLR2004  a folder of loose objects
+                found = (f"{folder}/{name}/{each}" for each in calls.listdir(f"{folder}/{name}"))
+                removed += sum(_swept(path) for path in found if _OBJECT.fullmatch(path[-24:]))
     return removed
 
 
