@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import tempfile
+from pathlib import Path
 
 import clirun
 import pytest
+from flowrepo import Change, imported
+from strikes import SETTINGS
 
 READING = ("show", "brief", "diff", "export")
 
@@ -55,3 +61,26 @@ def flow(cli):
     """Return the command line on a repository that holds the flow `plan`, of `local`."""
     cli("create", "Compare options", "--id", "plan", "--next", "Read the docs")
     return cli
+
+
+@pytest.fixture
+def memory(tmp_path):
+    """Return a folder in memory, where there is that: thousands of commands are run in it."""
+    if not os.access("/dev/shm", os.W_OK):
+        yield tmp_path
+        return
+    folder = Path(tempfile.mkdtemp(dir="/dev/shm"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def watched(memory):
+    """Return the command line on a repository with a flow, and a channel that has told it."""
+    clirun.made(memory / "work")
+    cli = Remembering(memory / "work")
+    cli("create", "Compare options", "--id", "plan", "--next", "Read the docs")
+    imported(cli.gitdir, Change("gfs.toml", SETTINGS), text=b"settings\n")
+    cli("watch", "team", "--once")
+    yield cli
+    cli.sound(*cli.acked)
