@@ -5,22 +5,27 @@ Rule: it works on a repository that cannot be opened, or whose head cannot be re
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from gitflowstate import layout, leftovers, torn, upkeep
+from gitflowstate import layout, leftovers, objects, torn, upkeep
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import NotFound
 from gitflowstate.findings import Finding
 from gitflowstate.git import Repository
 from gitflowstate.kinds import Time
-from gitflowstate.syscalls import calls, lstat_or_none, random_name
+from gitflowstate.syscalls import calls, lstat_or_none, random_name, reported
 
 _LOCKS = ("*.lock", "refs/**/*.lock", "logs/**/*.lock", "objects/**/*.lock")
 _OWN_LOCKS = ("gfs.lock",)
 _LITTLE_SPACE = 64 << 20
+MUCH = 1 << 30  # bytes
+_FIRST, _REST = 2, 38  # digits of an id in the name of its folder, and of its file
+_CHECKSUM = 20  # bytes, at the end of a pack
 _CLONE = "fetch the object from a clone or a backup that has it; a person should look"
 
 
@@ -128,14 +133,17 @@ def _moved_back(repo: Repository, cut: torn.Cut, at: Time) -> str:
 # ── how it is stored ────────────────────────────────────────────────────────────────────────────
 
 
-def storage(repo: Repository) -> Iterator[Finding]:
-    """Yield empty object files, and whether it is time to pack."""
-    gitdir = repo.gitdir
-    for path in sorted((gitdir / "objects").glob("??/*")):
-        info = lstat_or_none(str(path))
-        if info and stat.S_ISREG(info.st_mode) and info.st_size == 0 and len(path.name) == 38:  # noqa: PLR2004  the rest of an id
-            yield _empty(gitdir, path)
-    sizes = upkeep.sizes(repo)
+def storage(repo: Repository, sizes: upkeep.Sizes) -> Iterator[Finding]:
+    """Yield what is broken on the disk, whether anything names it or not, and what is much."""
+    gitdir, folder = repo.gitdir, repo.gitdir / "objects"
+    for first in (name for name in upkeep.names_in(str(folder)) if len(name) == _FIRST):
+        for path in (folder / first / name for name in upkeep.names_in(f"{folder}/{first}")):
+            info = lstat_or_none(str(path))
+            if info and stat.S_ISREG(info.st_mode) and len(path.name) == _REST:
+                yield from _loose(gitdir, path, empty=info.st_size == 0)
+    for name in upkeep.names_in(f"{folder}/pack"):
+        if name.endswith(".pack"):
+            yield from _pack(folder / "pack" / name)
     if sizes.loose > upkeep.MANY_LOOSE or sizes.packs > upkeep.MANY_PACKS:
         yield Finding(
             "upkeep",
@@ -144,19 +152,48 @@ def storage(repo: Repository) -> Iterator[Finding]:
             "gfs gc",
             note=True,
         )
+    if sizes.bytes > MUCH:
+        yield Finding(
+            "disk-use",
+            f"the repository takes {sizes.bytes / (1 << 30):.1f} GiB",
+            f"{sizes.loose:,} loose objects and {sizes.packs} packs",
+            "gfs gc; large results belong into files of their own, which a flow only names",
+            note=True,
+        )
 
 
-def _empty(gitdir: Path, path: Path) -> Finding:
+def _loose(gitdir: Path, path: Path, *, empty: bool) -> Iterator[Finding]:
+    """Yield what is wrong with one loose object."""
+    oid = f"{path.parent.name}{path.name}"
+    if empty:
+        yield _broken(gitdir, path, "empty-object", f"object {oid} is an empty file")
+    elif (wrong := objects.flaw(oid, str(path))) is not None:
+        yield _broken(gitdir, path, "corrupt-object", f"object {oid} is corrupt: {wrong}")
+
+
+def _pack(path: Path) -> Iterator[Finding]:
+    """Yield a pack whose bytes are not those that Git wrote; one that is gone is none."""
+    total = hashlib.sha1(usedforsecurity=False)
+    with reported("read", str(path)), suppress(FileNotFoundError), path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        while left := max(0, size - _CHECKSUM - file.tell()):
+            total.update(file.read(min(left, 1 << 20)))
+        if total.digest() != file.read(_CHECKSUM):
+            what = f"the checksum of {path.name} is wrong"
+            yield Finding("corrupt-pack", what, str(path), f"git verify-pack says more; {_CLONE}")
+
+
+def _broken(gitdir: Path, path: Path, kind: str, problem: str) -> Finding:
     def fix() -> str:
         aside = gitdir / "gfs" / "stale"
         aside.mkdir(parents=True, exist_ok=True)
         moved = aside / random_name(f"{path.parent.name}{path.name}-")
         calls.rename(str(path), str(moved))
-        return f"the empty file is now {moved}"
+        return f"the file is now {moved}"
 
     return Finding(
-        "empty-object",
-        f"object {path.parent.name}{path.name} is an empty file",
+        kind,
+        problem,
         str(path),
         f"gfs doctor --fix moves it aside, so that Git can store it again; or {_CLONE}",
         fix=fix,

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 Oid = str
 
 _HEADER_MAX = 32  # "commit 18446744073709551615\0" fits
+_JUDGED = 64 << 20  # bytes of an object that is looked at only to be judged
 _LEVEL = 1  # Git's own level for loose objects: speed
 
 
@@ -44,6 +45,21 @@ def object_id(kind: str, body: bytes) -> Oid:
 def header(kind: str, body: bytes) -> bytes:
     """Return the bytes that stand before the body of a stored object."""
     return f"{kind} {len(body)}\0".encode("ascii")
+
+
+def flaw(oid: Oid, path: str) -> str | None:
+    """Return what is wrong with the file of a loose object, None for nothing that can be seen.
+
+    One that is gone, or larger than what is read at once, is not judged.
+    """
+    try:
+        raw = read_regular(path, _JUDGED)
+        if raw is None:
+            return None
+        kind, body = _inflate(oid, raw, _JUDGED)
+    except Corrupt as error:
+        return None if "more than" in error.message else error.message.rpartition(": ")[2]
+    return None if object_id(kind, body) == oid else "its content has another id"
 
 
 class Objects:

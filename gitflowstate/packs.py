@@ -138,14 +138,14 @@ class Packs:
         broken: Corrupt | None = None
         for pack, offset in self._locate(oid):
             try:
-                return self._read_at(pack, offset, limit)
+                return self._read_at(pack, oid, offset, limit)
             except Corrupt as error:
                 broken = error  # another pack may hold a good copy
         if broken:
             raise broken
         return None
 
-    def _read_at(self, pack: _Pack, offset: int, limit: int) -> tuple[str, bytes]:
+    def _read_at(self, pack: _Pack, oid: str, offset: int, limit: int) -> tuple[str, bytes]:
         try:
             with reported("read", pack.path):
                 return pack.object_at(offset, limit)
@@ -153,9 +153,10 @@ class Packs:
             raise
         except Exception as error:  # dulwich raises many kinds for broken bytes
             raise Corrupt(
-                f"an object in {pack.path} is corrupt: it does not decode",
+                f"object {oid} in {pack.path} is corrupt: it does not decode",
                 hint="Call a person: fetch it from a clone that has it.",
                 path=pack.path,
+                oid=oid,
             ) from error
 
     def contains(self, oid: str) -> bool:

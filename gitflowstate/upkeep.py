@@ -17,7 +17,7 @@ from gitflowstate.cgit import Git, is_installed, last_line
 from gitflowstate.errors import Corrupt, GfsError
 from gitflowstate.git import Repository
 from gitflowstate.locks import repository_lock
-from gitflowstate.syscalls import calls, failure, fsync_folder, reported
+from gitflowstate.syscalls import calls, fsync_folder, reported
 
 EXPIRE = "2.weeks.ago"
 MANY_LOOSE = 6700  # as for Git's own `gc.auto`
@@ -51,27 +51,29 @@ def sizes(repo: Repository) -> Sizes:
     """Return how a repository is stored."""
     loose = packs = total = 0
     objects = f"{repo.gitdir}/objects"
-    with reported("list", objects):
-        for folder in calls.listdir(objects):
-            if len(folder) != 2 and folder != "pack":  # noqa: PLR2004  loose objects
-                continue
-            for name in calls.listdir(f"{objects}/{folder}"):
-                loose += folder != "pack" and len(name) == _REST
-                packs += name.endswith(".pack")
-                total += _size(f"{objects}/{folder}/{name}")
+    for folder in names_in(objects):
+        if len(folder) != 2 and folder != "pack":  # noqa: PLR2004  loose objects
+            continue
+        for name in names_in(f"{objects}/{folder}"):
+            loose += folder != "pack" and len(name) == _REST
+            packs += name.endswith(".pack")
+            total += _size(f"{objects}/{folder}/{name}")
     return Sizes(loose, packs, total)
 
 
 def is_due(gitdir: Path) -> bool:
     """Tell whether many loose objects lie about, from one folder of 256, as Git does."""
-    folder = f"{gitdir}/objects/{_SAMPLE}"
-    try:
-        found = calls.listdir(folder)
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise failure(error, "list", folder) from error
+    found = names_in(f"{gitdir}/objects/{_SAMPLE}")
     return sum(len(name) == _REST for name in found) * 256 > MANY_LOOSE
+
+
+def names_in(folder: str) -> list[str]:
+    """Return the names in a folder of objects, none where a packing has removed it meanwhile."""
+    with reported("list", folder):
+        try:
+            return sorted(calls.listdir(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
 
 
 def _size(path: str) -> int:

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import zlib
 
 import clirun
 import pytest
@@ -367,6 +368,52 @@ def test_plain_files_that_lag_are_renewed(cli):
     assert examined(cli, "--fix")["view"]["fixed"]
     assert cli.flow("f-1")["goal"] == "Goal 1"
     assert examined(cli) == {}
+
+
+@pytest.mark.req("D8")
+@pytest.mark.parametrize("how", ["flipped", "short", "another"])
+def test_a_corrupt_object_of_nobody_is_found_and_set_aside(cli, how):
+    oid = cli.git("hash-object", "-w", "--stdin", data=b"some words " * 50)
+    path = cli.gitdir / "objects" / oid[:2] / oid[2:]
+    data = path.read_bytes()
+    other = zlib.compress(b"blob 5\0words")
+    overwrite(path, {"flipped": data[:9] + b"?" + data[10:], "short": data[:-3]}.get(how, other))
+    found = examined(cli)["corrupt-object"]
+    assert oid in found["problem"]
+    assert found["fixable"]
+    assert "gfs/stale" in examined(cli, "--fix")["corrupt-object"]["fixed"]
+    assert examined(cli) == {}
+    cli.sound()
+
+
+@pytest.mark.req("D8")
+def test_d8_a_corrupt_pack_is_found_and_what_it_holds_is_named(cli):
+    cli("note", "f-1", "one")
+    cli("note", "f-2", "two")
+    cli("gc")
+    cli("note", "f-2", "three")
+    (pack,) = cli.gitdir.glob("objects/pack/*.pack")
+    oid = cli.git("rev-parse", "main~2")
+    lines = cli.git("verify-pack", "-v", pack.with_suffix(".idx")).splitlines()
+    (offset,) = (int(line.split()[4]) for line in lines if line.startswith(oid))
+    data = pack.read_bytes()
+    overwrite(pack, data[: offset + 20] + bytes([data[offset + 20] ^ 255]) + data[offset + 21 :])
+    found = examined(cli)
+    assert str(pack) in found["corrupt-pack"]["evidence"]
+    assert oid in found["damage"]["problem"]
+    assert "f-2 r2" in found["damage"]["evidence"]
+    assert examined(cli, "--fix").keys() == found.keys()
+    cli("note", "f-2", "goes on")
+
+
+def test_how_much_it_takes_is_told_and_much_is_worth_a_note(cli, monkeypatch):
+    disk = cli.json("doctor")["disk"]
+    assert disk["loose"] == len([*cli.gitdir.glob("objects/??/*")])
+    assert 0 < disk["bytes"] < 1 << 20
+    assert disk["free"] > 0
+    monkeypatch.setattr("gitflowstate.checkup.MUCH", 100)
+    found = examined(cli)["disk-use"]
+    assert (found["note"], "loose objects" in found["evidence"]) == (True, True)
 
 
 def test_many_loose_objects_are_worth_a_note(cli, monkeypatch):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from gitflowstate import checkup, contents, due, location
+from gitflowstate import checkup, contents, due, location, upkeep
 from gitflowstate.cli import config, output
 from gitflowstate.cli.recovery import exists
 from gitflowstate.cli.session import Session
@@ -32,12 +33,13 @@ def doctor(
 ) -> None:
     """Look for what is wrong; say the evidence and a safe next step. Leaves with 1 if there is any.
 
-    With --fix stale locks and empty objects are moved aside, a torn head goes back to the last
+    With --fix stale locks and broken objects are moved aside, a torn head goes back to the last
     whole commit while the rest is kept, and the plain files are renewed.
 
     Example: gfs doctor
     """
     rows: list[dict[str, Any]] = []
+    use: dict[str, int] | None = None
     try:
         place = session.location
     except NotFound:
@@ -46,15 +48,27 @@ def doctor(
         rows.append(_row(of("repository", error)))
     else:
         rows += _looked(place, fix=fix)
+        use = _use(place)
     output.progress("")
-    _tell(session, rows)
+    _tell(session, rows, use)
 
 
-def _tell(session: Session, rows: list[dict[str, Any]]) -> None:
+def _use(place: location.Location) -> dict[str, int] | None:
+    """Return how much the repository takes on the disk, and how much room is left."""
+    try:
+        with Repository.open(place.gitdir, trust=config.trust()) as repo:
+            return upkeep.sizes(repo)._asdict() | {"free": shutil.disk_usage(place.gitdir).free}
+    except (GfsError, OSError):
+        return None
+
+
+def _tell(session: Session, rows: list[dict[str, Any]], use: dict[str, int] | None) -> None:
     open_ = [row for row in rows if not row["note"] and not row["fixed"]]
     text = "\n".join(_shown(row) for row in rows)
     if not open_:
-        output.success({"findings": rows}, text or "nothing is wrong", as_json=session.json)
+        output.success(
+            {"findings": rows, "disk": use}, text or "nothing is wrong", as_json=session.json
+        )
         return
     if not session.json:
         output.success(None, text, as_json=False)
@@ -63,6 +77,7 @@ def _tell(session: Session, rows: list[dict[str, Any]]) -> None:
         f"{', first' * (len(open_) > 1)}: {open_[0]['problem']}",
         hint="the next step stands with each finding; back up before anything else",
         findings=rows,
+        disk=use,
     )
 
 
@@ -122,7 +137,7 @@ def _opened(repo: Repository, place: location.Location) -> Iterator[Finding]:
         at = config.now()
         made = place.writable
         yield from guarded("refs", lambda: checkup.heads(repo, made_by_gfs=made, at=at))
-    yield from guarded("storage", lambda: checkup.storage(repo))
+    yield from guarded("storage", lambda: checkup.storage(repo, upkeep.sizes(repo)))
     yield from guarded("reflog", lambda: checkup.logs(repo))
     try:
         head = repo.ref(place.ref)
