@@ -46,7 +46,7 @@ def _is_component(part: str) -> bool:
 
 def _quoted(raw: bytes) -> str:
     """Return the beginning of what is no ref, as text."""
-    return f'"{raw[:60].decode("ascii", "backslashreplace").rstrip()}"'
+    return f'"{raw[:60].rstrip().decode("latin-1").encode("unicode_escape").decode("ascii")}"'
 
 
 class Refs:

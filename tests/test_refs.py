@@ -28,7 +28,7 @@ def test_a_ref_of_other_content_is_corrupt_and_never_the_packed_value(repo, cont
     (repo.gitdir / MAIN).write_bytes(content)
     with pytest.raises(Corrupt, match="refs/heads/main") as caught:
         repo.ref(MAIN)
-    shown = content.decode().rstrip()
+    shown = content.decode().rstrip().encode("unicode_escape").decode()
     assert caught.value.message.endswith(f' but "{shown}"')
     with pytest.raises(Corrupt):
         publish_on(repo, None, "second")
