@@ -196,7 +196,7 @@ def _check_not_checked_out(common: str, config: Config) -> None:
         if head == f"ref: {BRANCH}":
             raise Rejected(
                 f"{BRANCH} is checked out ({place}), so it is not moved by gfs",
-                hint="Check out another branch there, or use a repository that gfs init made.",
+                hint="Let whoever works there take another branch, then run it again.",
                 path=place,
             )
 
