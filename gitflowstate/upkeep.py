@@ -77,10 +77,9 @@ def names_in(folder: str) -> list[str]:
 
 
 def _size(path: str) -> int:
-    try:
-        return calls.lstat(path).st_size
-    except FileNotFoundError:
-        return 0
+    with reported("look at", path):
+        info = lstat_or_none(path)
+    return info.st_size if info else 0
 
 
 def run(repo: Repository, environment: Mapping[str, str], timeout: float) -> Upkeep:
