@@ -69,7 +69,7 @@ def memory(tmp_path):
     if not os.access("/dev/shm", os.W_OK):
         yield tmp_path
         return
-    folder = Path(tempfile.mkdtemp(dir="/dev/shm"))
+    folder = Path(tempfile.mkdtemp("-hazards", "gfs-", "/dev/shm"))
     yield folder
     shutil.rmtree(folder)
 

@@ -25,7 +25,7 @@ from gitflowstate.git import Repository
 CURSOR = "refs/gfs/cursors/team"
 LEASE_S = 700  # after so long the hold of a watcher that died is over
 STRIDES = {"KILL": 1, "EIO": 1}  # every call; every so many at scale 1 for the other faults
-STRIDE = 8
+STRIDE = 16
 SAMPLES = 2  # for each fault, in the plain suite
 PASSES = 4
 FIRST = 10_000
