@@ -17,7 +17,7 @@ from gitflowstate.cgit import Git, is_installed, last_line
 from gitflowstate.errors import Corrupt, GfsError
 from gitflowstate.git import Repository
 from gitflowstate.locks import repository_lock
-from gitflowstate.syscalls import calls, fsync_folder, reported
+from gitflowstate.syscalls import calls, fsync_folder, lstat_or_none, reported
 
 EXPIRE = "2.weeks.ago"
 MANY_LOOSE = 6700  # as for Git's own `gc.auto`
