@@ -57,6 +57,7 @@ class GcPid:
         Unavailable, with pid and host, if it runs on.
         """
         with reported("write", self._private):
+            self._drop_dead()
             mine = self._write_private()
         try:
             with reported("take", self._path):
@@ -81,6 +82,12 @@ class GcPid:
             info = lstat_or_none(self._path)
             if info is not None and identity(info) == mine:
                 calls.unlink(self._path)
+
+    def _drop_dead(self) -> None:
+        """Remove a dead writer's lock, whose text may not have reached the disk (hazard A12)."""
+        info = lstat_or_none(self._private)
+        if info is not None:
+            self._drop_lock(identity(info))
 
     def _write_private(self) -> tuple[int, int]:
         with suppress(FileNotFoundError):
