@@ -85,7 +85,7 @@ class Life:
 
 @pytest.mark.req("L13", "R-TF-44", "R-TF-52", "R-TF-53")
 @pytest.mark.parametrize("seed", range(2))
-def test_killed_anywhere_every_end_is_told_once(tmp_path, seed):
+def test_l13_killed_anywhere_every_end_is_told_once(tmp_path, seed):
     """No end is lost and no message comes twice, since this channel can be searched."""
     chance = random.Random(seed)
     bench = Bench(tmp_path)
@@ -119,7 +119,7 @@ def test_killed_anywhere_every_end_is_told_once(tmp_path, seed):
 
 @pytest.mark.req("L13")
 @pytest.mark.timeout(600)
-def test_killed_at_every_effect_around_one_message(tmp_path):
+def test_l13_killed_at_every_effect_around_one_message(tmp_path):
     """Every step of one pass in turn: the flow is created anew each time, and ends meanwhile."""
     bench = Bench(tmp_path)
     bench.began()
@@ -147,7 +147,7 @@ def test_killed_at_every_effect_around_one_message(tmp_path):
 
 
 @pytest.mark.req("L14", "R-TF-46")
-def test_a_slow_post_and_a_second_watcher_make_one_message(tmp_path):
+def test_l14_a_slow_post_and_a_second_watcher_make_one_message(tmp_path):
     """The second begins while the first waits for its answer, in processes of their own."""
     bench = Bench(tmp_path)
     bench.began()
@@ -224,7 +224,7 @@ def forked(bench):
 @pytest.mark.req("L12", "R-TF-45")
 @pytest.mark.parametrize("prune", [False, True])
 @pytest.mark.parametrize("rewrite", [squashed, rolled_back, forked])
-def test_history_rewritten_under_the_watcher(tmp_path, rewrite, prune):
+def test_l12_history_rewritten_under_the_watcher(tmp_path, rewrite, prune):
     bench = Bench(tmp_path)
     history(bench)
     rewrite(bench)
