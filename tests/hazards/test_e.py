@@ -1,4 +1,4 @@
-"""Hazards E1 to E12: documents that must not get in, and those that must not get lost."""
+"""Hazards E1 to E4, E6 to E13: documents that must not get in, or must not get lost."""
 
 from __future__ import annotations
 
@@ -356,3 +356,39 @@ def test_e12_what_is_not_touched_stays_byte_for_byte(flow):
 def _lines_of(cli, field):
     text = cli("export", "plan")
     return text[text.index(f'  "{field}": ') : text.index('  "children"')]
+
+
+# ── E13: graphs ─────────────────────────────────────────────────────────────────────────────────
+
+
+def plan_of(edges):
+    tasks = [{"id": name, "goal": "g", "deps": deps} for name, deps in edges]
+    return json.dumps(tasks).encode()
+
+
+@pytest.mark.req("E13", "L21")
+@pytest.mark.parametrize(
+    ("edges", "says"),
+    [
+        ([("a", ["a"])], "a"),
+        ([("a", ["b"]), ("b", ["a"])], "a"),
+        ([("a", []), ("a", [])], "a"),
+        ([("a", ["nobody"])], "nobody"),
+        ([(f"t{n}", [f"t{(n + 1) % 1999}"]) for n in range(1999)], "t0"),
+    ],
+    ids=["itself", "two", "twice", "nobody", "a cycle of 1,999"],
+)
+def test_e13_a_graph_that_is_none_is_refused_and_named(flow, edges, says):
+    error = flow.refuses(3, "plan", "plan", "-", stdin=plan_of(edges))
+    assert says in json.dumps(error)
+
+
+@pytest.mark.req("E13")
+def test_e13_a_chain_of_2000_is_taken_and_ready_at_one_end(flow):
+    edges = [(f"t{n}", [f"t{n - 1}"] if n else []) for n in range(2000)]
+    flow("plan", "plan", "-", stdin=plan_of(edges))
+    assert [task["id"] for task in flow.json("next", "plan")["ready"]] == ["t0"]
+    flow("task", "fail", "plan", "t0", "--reason", "broken")
+    assert flow.json("next", "plan")["ready"] == []
+    assert "t0 is failed" in flow("why", "plan", "t1")
+    assert len(flow("graph", "plan").encode()) < 20_000
