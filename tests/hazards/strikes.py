@@ -209,15 +209,28 @@ def struck_all(cli: Cli, command: Command, struck_at: Iterable[tuple[str, int]])
 
 def strike(cli: Cli, command: Command, fault: str, number: int, round_: int) -> bool:
     """Strike a command at a call, look, and repeat it; tell whether it was stopped."""
-    words, ref, before = command.words(round_), command.moves, refs(cli)
-    result = struck(cli, words, FAULTS[fault], number)
-    after = refs(cli)
-    where = fault, number, result
+    before = refs(cli)
+    result = struck(cli, command.words(round_), FAULTS[fault], number)
+    if result is not None:
+        assert result.code in {0, 7, *FAULTS[fault].codes}, (fault, number, result)
+        assert "Traceback" not in result.err
+    settle(cli, command, round_, before, result, where=(fault, number, result))
+    return result is None or result.code != 0
+
+
+def settle(
+    cli: Cli,
+    command: Command,
+    round_: int,
+    before: dict[str, str],
+    result: Result | None,
+    *,
+    where: object,
+) -> None:
+    """Check what a command left that was struck, None if it died, and repeat it."""
+    words, ref, after = command.words(round_), command.moves, refs(cli)
     assert unmoved(before, ref) == unmoved(after, ref), where
     steps = advanced(cli, ref, before, after)
-    if result is not None:
-        assert result.code in {0, 7, *FAULTS[fault].codes}, where
-        assert "Traceback" not in result.err
     if ref == MAIN and result is not None and result.code not in INTERRUPTED:
         assert steps == (result.code in (0, 7)), where  # what was said is true
     again = cli.run(*words)
@@ -229,7 +242,6 @@ def strike(cli: Cli, command: Command, fault: str, number: int, round_: int) -> 
     if ref != MAIN:  # it may have had nothing left to write
         cli("note", "plan", f"after {round_}")
     assert not [*filter(_is_left, cli.gitdir.rglob("*"))], where
-    return result is None or result.code != 0
 
 
 def unmoved(found: dict[str, str], ref: str | None) -> dict[str, str]:

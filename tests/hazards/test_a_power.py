@@ -6,6 +6,7 @@ import hashlib
 import os
 import random
 import shutil
+from pathlib import Path
 
 import aftermath
 import mounts
@@ -24,12 +25,17 @@ VERBS = {
 }
 
 
-# Locks of which only one name was kept: nothing tells them from those of a program that lives, so
-# they are waited for, until they are ten minutes old.
-FOREIGN = {
-    "gc.pid.lock": lambda state: "gfs.gc.pid" in state,
-    "refs/heads/main.lock": lambda state: any(name.startswith("gfs-ref-") for name in state),
-}
+FOREIGN = {"gc.pid.lock": "gfs.gc.pid", "refs/heads/main.lock": "gfs-ref-"}
+
+
+def is_foreign(state, lock) -> bool:
+    """Tell whether only one name of a lock of ours was kept.
+
+    Nothing tells it from that of a program that lives: it is waited for until it is ten minutes
+    old. Where its private name was kept as well, it is ours, and dead.
+    """
+    names = [name for name in state if name.startswith(FOREIGN[lock])]
+    return lock in state and state[lock][0] not in [state[name][0] for name in names]
 
 
 # ── the model ───────────────────────────────────────────────────────────────────────────────────
@@ -76,10 +82,10 @@ class Cuts:
         words = self.words[min(acked, len(self.words)) - 1]
         again = left.run(*words, env={"GFS_LOCK_TIMEOUT": "0.1"})
         if again.code == 75:
-            assert any(lock in state and not ours(state) for lock, ours in FOREIGN.items()), again
-            for lock in FOREIGN:
-                if lock in state:
-                    os.utime(left.gitdir / lock, (0, 0))
+            foreign = [left.gitdir / lock for lock in FOREIGN if is_foreign(state, lock)]
+            assert foreign, again
+            for lock in filter(Path.exists, foreign):
+                os.utime(lock, (0, 0))
             again = left.run(*words)
         assert again.code == 0, again
         aftermath.check(left, *self.acked[: acked + 1])

@@ -1,0 +1,94 @@
+"""Part A, once more from outside: real processes, killed by strace at calls of the kernel (A1, A2).
+
+The table of system calls, through which the other tests strike, hides nothing: what Python and the
+libraries call by themselves is struck here too. Calls are taken from a trace of a smooth run, and
+those before the repository is first touched are left out.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import subprocess
+from collections import Counter
+from functools import cache
+
+import clirun
+import pytest
+from gitrepo import fsck
+from scaling import scale
+from strikes import COMMANDS, FIRST, refs, settle
+
+CALLS = (
+    *("openat", "write", "pwrite64", "fsync", "fdatasync", "close", "rename", "renameat2", "link"),
+    *("unlink", "unlinkat", "mkdir", "fchmod", "chmod", "flock", "fcntl", "ftruncate", "utimensat"),
+    *("read", "pread64", "getdents64", "newfstatat", "fstat", "lseek"),
+)
+WRITING = ("write", "fsync", "rename", "link", "unlink", "mkdir", "fchmod", "flock")
+POINTS = 20  # of each command
+
+
+@cache
+def _why_not() -> str:
+    """Return why strace cannot be used here, nothing if it can."""
+    if shutil.which("strace") is None:
+        return "strace is not installed"
+    words = ["strace", "-f", "-o", os.devnull, "-e", "inject=fsync:error=EIO:when=1", "true"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return f"strace cannot trace here: {done.stderr.strip()}" if done.returncode else ""
+
+
+@pytest.fixture(autouse=True)
+def _traced():
+    if why := _why_not():
+        pytest.skip(why)
+
+
+def traced(cli, words, *options) -> int:
+    """Run a command below strace, as a process of its own; return its exit code."""
+    under = ["strace", "-f", "--seccomp-bpf", "-qq", *options, clirun.SCRIPT, *words]
+    env = os.environ | {"GFS_REPO": str(cli.folder)}
+    return subprocess.run(under, env=env, capture_output=True, check=False).returncode
+
+
+def points(cli, words, folder) -> list[tuple[str, int]]:
+    """Return each call of a smooth run by its name and number, from the first on the repository."""
+    log = folder / "trace"
+    assert traced(cli, words, "-y", "-o", log, "-e", f"trace={','.join(CALLS)}") == 0
+    seen, begun = Counter(), False
+    found = []
+    for line in log.read_text(errors="replace").splitlines():
+        call = re.match(r"(\d+) +([a-z0-9]+)\(", line)
+        if call:
+            seen[call.groups()] += 1  # strace counts in each process, too
+            begun = begun or str(cli.gitdir) in line
+            found += [(call[2], seen[call.groups()])] * begun
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.req("A1", "A2", "F3")
+@pytest.mark.parametrize("verb", COMMANDS)
+def test_a1_a2_a_real_process_that_is_killed_at_a_call_of_the_kernel(watched, tmp_path, verb):
+    seed = random.randrange(10**9)
+    print(f"seed {seed}")
+    command, chance = COMMANDS[verb], random.Random(seed)
+    command.before(watched, FIRST)
+    found = points(watched, command.words(FIRST), tmp_path)
+    writing = [point for point in found if point[0] in WRITING]
+    half = scale(POINTS) // 2
+    chosen = chance.sample(writing, min(half, len(writing))) + chance.sample(found, half)
+    killed = 0
+    for round_, (name, number) in enumerate(chosen):
+        command.before(watched, round_)
+        before = refs(watched)
+        kill = f"inject={name}:signal=KILL:when={number}"
+        code = traced(watched, command.words(round_), "-o", os.devnull, "-e", kill)
+        assert code in (0, -9) or (code, verb) == (6, "gc"), (name, number)  # a git it called
+        killed += code != 0
+        settle(watched, command, round_, before, None, where=(name, number))
+    fsck(watched.gitdir)
+    assert killed >= len(chosen) // 2
