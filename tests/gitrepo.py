@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+import shutil
 import subprocess
 import warnings
 import zlib
@@ -84,6 +85,16 @@ def tree_of(repo, *entries) -> str:
         b"%o %s\0" % (mode, os.fsencode(name)) + bytes.fromhex(oid) for mode, name, oid in entries
     )
     return store(repo, "tree", body)
+
+
+def in_front(tmp_path, script: str) -> dict[str, str]:
+    """Return an environment in which `git` is a script; `$REAL` is the real one."""
+    folder = tmp_path / "bin"
+    folder.mkdir(exist_ok=True)
+    real = shutil.which("git")
+    (folder / "git").write_text(f"#!/bin/sh\nREAL={real}\n{script}\n")
+    (folder / "git").chmod(0o755)
+    return {"PATH": f"{folder}:{os.environ['PATH']}"}
 
 
 def gc(gitdir) -> int:

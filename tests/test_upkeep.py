@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import time
 
 import clirun
@@ -32,16 +30,6 @@ def refs(cli) -> str:
 
 def loose(cli) -> int:
     return len([*cli.gitdir.glob("objects/??/*")])
-
-
-def in_front(tmp_path, script: str) -> dict[str, str]:
-    """Return an environment in which `git` is a script; `$REAL` is the real one."""
-    folder = tmp_path / "bin"
-    folder.mkdir(exist_ok=True)
-    real = shutil.which("git")
-    (folder / "git").write_text(f"#!/bin/sh\nREAL={real}\n{script}\n")
-    (folder / "git").chmod(0o755)
-    return {"PATH": f"{folder}:{os.environ['PATH']}"}
 
 
 def test_everything_is_packed_indexed_and_as_it_was(cli):
@@ -142,57 +130,3 @@ def test_beside_writers_nothing_is_lost(cli):
         cli("gc")
     assert code_of(pid) == 0
     assert [note["text"] for note in cli.flow("f-0")["notes"]] == [str(n) for n in range(25)]
-
-
-# ── A14: killed at any moment ───────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.req("A14", "F6", "F7")
-@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
-@pytest.mark.parametrize("verb", ["repack", "prune-packed", "commit-graph", "prune"])
-def test_a14_git_killed_at_any_call_loses_nothing(cli, tmp_path, verb):
-    before = refs(cli)
-    killed = 0
-    for call in ("unlink", "rename", "link", "fsync", "openat"):
-        for when in (1, 2, 5, 20):
-            cli("note", "f-1", f"{call} {when}")  # something to pack
-            old = cli.git("hash-object", "-w", "--stdin", data=f"{call}{when}".encode())
-            os.utime(cli.gitdir / "objects" / old[:2] / old[2:], (OLD, OLD))
-            before = refs(cli)
-            inject = f"-e trace={call} -e inject={call}:signal=KILL:when={when}"
-            script = (
-                f'case " $* " in *" {verb} "*) exec strace -f -o /dev/null {inject} "$REAL" "$@";; '
-                'esac\nexec "$REAL" "$@"'
-            )
-            done = cli.run("gc", env=in_front(tmp_path, script))
-            killed += done.code != 0
-            assert refs(cli) == before
-            fsck(cli.gitdir)
-    assert killed > 0
-    for left in cli.gitdir.glob("objects/info/*.lock"):
-        assert verb == "commit-graph"
-        assert "in the way" in cli.run("gc").err
-        os.utime(left, (OLD, OLD))
-        assert "had it open; it is now" in cli.run("gc").err
-    cli("gc")
-
-
-@pytest.mark.req("A14", "F8")
-def test_a14_killed_itself_git_goes_on_and_keeps_writers_out_until_it_ends(cli, tmp_path):
-    gate = tmp_path / "gate"
-    os.mkfifo(gate)
-    script = (
-        'case " $* " in *" prune-packed "*) kill -9 $PPID; read go < '
-        f'{gate};; esac\nexec "$REAL" "$@"'
-    )
-    env = os.environ | {"GFS_REPO": str(cli.folder)} | in_front(tmp_path, script)
-    before = refs(cli)
-    gfs = subprocess.Popen([clirun.SCRIPT, "gc"], env=env, stdout=subprocess.DEVNULL)
-    assert gfs.wait(60) == -9
-    refused = cli.run("note", "f-0", "x", env={"GFS_LOCK_TIMEOUT": "0.1"})
-    assert (refused.code, "locked by pid" in refused.err) == (75, True)
-    gate.write_text("go\n")
-    cli("note", "f-0", "x")
-    assert refs(cli) != before
-    fsck(cli.gitdir)
-    cli("gc")
