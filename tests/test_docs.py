@@ -11,9 +11,13 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
+from fakes.github import BOT, FakeClock, GitHub
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -52,7 +56,7 @@ def _line(line):
     return "[^\n]*?".join(re.escape(part) for part in line.split("…"))
 
 
-def sealed(folder):
+def sealed(folder, binaries=None):
     """Return an environment in which nothing of the user's can be seen."""
     home = folder / "home"
     home.mkdir()
@@ -60,7 +64,7 @@ def sealed(folder):
         "[user]\n\tname = Ana\n\temail = ana@example.org\n"
         "[init]\n\tdefaultBranch = main\n[pull]\n\trebase = true\n"
     )
-    binaries = Path(sys.executable).parent
+    binaries = binaries or Path(sys.executable).parent
     return {
         "HOME": str(home),
         "PATH": f"{binaries}:{os.environ['PATH']}",
@@ -81,9 +85,9 @@ def script(commands):
     return "\n".join([*lines, ""])
 
 
-def run(commands, folder):
-    """Return (output, exit code) of each command."""
-    env = sealed(folder)
+def run(commands, folder, binaries=None, **more):
+    """Return (output, exit code) of each command; `binaries` is where `gfs` is found first."""
+    env = sealed(folder, binaries) | more
     (folder / "tmp").mkdir()
     work = folder / "work"
     work.mkdir()
@@ -107,16 +111,43 @@ def with_commands():
     return [page for page in PAGES if sessions(page)]
 
 
-@pytest.mark.parametrize("page", with_commands(), ids=name)
-def test_the_commands_of_a_page_print_what_it_says(page, tmp_path):
-    blocks = sessions(page)
+# ── a page that comments on GitHub meets the fake one ───────────────────────────────────────────
+
+WATCHES = "gfs watch github"
+TOKEN = "token-for-tests-0123456789"
+
+
+def quoted(page, number):
+    """Return the lines of the first quotation behind a line of a page."""
+    lines = page.read_text("utf-8").split("\n")[number:]
+    start = next(place for place, line in enumerate(lines) if line.startswith("> **"))
+    return [line[2:] for line in takewhile(lambda line: line.startswith(">"), lines[start:])]
+
+
+@contextmanager
+def issue(watched):
+    """Yield the environment of a fake GitHub, and the comments that are there in the end."""
+    if not watched:
+        yield {}, []
+        return
+    server = GitHub({TOKEN: BOT}, FakeClock(datetime.now(UTC)))
+    comments = []
+    try:
+        yield {"GITHUB_API_URL": server.url, "GITHUB_TOKEN": TOKEN}, comments
+        comments += server.bodies(BOT)
+    finally:
+        server.stop()
+    assert server.violations == []
+
+
+def problems_of(page, folder, binaries=None):
+    """Run the commands of a page; return where it does not say what happened."""
+    blocks, problems = sessions(page), []
     commands = [command for command, _, _ in blocks]
-    used = [tool for tool in TOOLS if any(re.search(rf"\b{tool} ", c) for c in commands)]
-    missing = [tool for tool in used if shutil.which(tool) is None]
-    if missing:
-        pytest.skip(f"the page uses {', '.join(missing)}")
-    problems = []
-    for index, (output, code) in enumerate(run(commands, tmp_path)):
+    watched = [number for command, _, number in blocks if command.startswith(WATCHES)]
+    with issue(watched) as (env, comments):
+        results = run(commands, folder, binaries, **env)
+    for index, (output, code) in enumerate(results):
         command, expected, number = blocks[index]
         where = f"{name(page)}:{number}: $ {command}"
         if not pattern(expected).fullmatch(output):
@@ -124,6 +155,22 @@ def test_the_commands_of_a_page_print_what_it_says(page, tmp_path):
         asked = commands[index + 1 : index + 2] == ["echo $?"]
         if code and not asked:
             problems.append(f"{where}\nleaves with {code}, and the page does not say so")
+    told = [body.partition("\n")[2] + "\n" for body in comments]  # without its marker
+    for number in watched:
+        said = quoted(page, number)
+        if not any(pattern(said).fullmatch(body) for body in told):
+            problems.append(f"{name(page)}:{number} quotes:\n" + "\n".join(said + told))
+    return problems
+
+
+@pytest.mark.parametrize("page", with_commands(), ids=name)
+def test_the_commands_of_a_page_print_what_it_says(page, tmp_path):
+    commands = [command for command, _, _ in sessions(page)]
+    used = [tool for tool in TOOLS if any(re.search(rf"\b{tool} ", c) for c in commands)]
+    missing = [tool for tool in used if shutil.which(tool) is None]
+    if missing:
+        pytest.skip(f"the page uses {', '.join(missing)}")
+    problems = problems_of(page, tmp_path)
     assert not problems, "\n\n".join(problems)
 
 
