@@ -305,3 +305,19 @@ def test_every_operation_and_trailer_is_documented():
         assert re.findall(r"`(\w+)`", rows[tag]) == own, tag
     assert set(common) <= set(re.findall(r"`(\w+)`", text))
     assert {t for t in message.TRAILERS if f"`{t}`" not in text} == set()
+
+
+# ── promises ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_each_promise_names_tests_that_exist():
+    text = read("explanation/guarantees.md")
+    rows = [line for line in text.split("\n") if line.startswith("| **")]
+    assert len(rows) > 25
+    for row in rows:
+        _, promise, _, tests, _ = re.split(r" ?(?<!\\)\| ?", row, maxsplit=4)
+        named = re.findall(r"\[(\w+)\]\((\S+)\)", tests)
+        assert named, promise
+        for test, file in named:
+            code = (ROOT / "docs/explanation" / file).read_text("utf-8")
+            assert re.search(rf"^def {test}\(", code, re.MULTILINE), f"{promise}: {test}"
