@@ -7,6 +7,7 @@ protocol, step 1).
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 # holder no time to finish (measured: p50 7.9 s against 1.5 s).
 _POLL_S = 0.02
 _HOLDER_BYTES = 127
+_NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 _WORD = re.compile(r"[a-z][a-z-]{0,30}")
 
 
@@ -101,11 +103,11 @@ class RepositoryLock:
             self._file.acquire(timeout=max(deadline - time.monotonic(), 0))
         except Timeout:
             self._refuse_held()
-        except OSError as error:
-            raise failure(error, "lock", self._path) from error
-        except NotImplementedError as error:
+        except (OSError, NotImplementedError) as error:
+            if isinstance(error, OSError) and error.errno not in _NO_LOCKS:
+                raise failure(error, "lock", self._path) from error
             raise GfsError(
-                f"{self._path} cannot be locked: {error}",
+                f"{self._path} cannot be locked: {getattr(error, 'strerror', None) or error}",
                 hint="Put the repository on a local file system.",
                 path=self._path,
             ) from error
