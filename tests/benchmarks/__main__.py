@@ -11,18 +11,20 @@ import sys
 import tempfile
 from pathlib import Path
 
+import crowd
 import installed
 import processes
 import table
 
 _HERE = Path(__file__).parent
-PARTS = ("processes", "durable", "audit", "tasks", "watching")
+_FROM_HERE = {"processes": processes.rows, "crowd": crowd.rows}  # they start processes themselves
+PARTS = ("processes", "crowd", "durable", "audit", "tasks", "watching")
 
 
 def _part(name: str, python: Path, folder: Path) -> list[table.Row]:
     print(f"{name} ...", file=sys.stderr)
-    if name == "processes":
-        return processes.rows(python, folder)
+    if name in _FROM_HERE:
+        return _FROM_HERE[name](python, folder)
     done = subprocess.run(
         [python, _HERE / f"{name}.py", folder],
         env=installed.environment(folder),
