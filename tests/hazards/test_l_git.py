@@ -22,10 +22,10 @@ WRITES = (
 )
 
 
-def written(cli, env=None, **how):
+def written(cli, run=None, **how):
     """Write in every way; each answer is one document with the commit that was made."""
     for words in WRITES:
-        done = cli.process(*words, "--json", env=env, **how)
+        done = (run or cli.run)(*words, "--json", **how)
         assert (done.code, done.err) == (0, ""), (words, done)
         assert done.data["changed"]
         assert done.data["commit"] == cli.git("rev-parse", "main")
@@ -176,9 +176,9 @@ def test_l9_the_variables_of_another_repository_lead_nowhere(flow, tmp_path):
         "GIT_CONFIG_KEY_0": "core.bare",
         "GIT_CONFIG_VALUE_0": "false",
     }
-    written(flow, env=env, cwd=other.parent)
+    written(flow, flow.process, env=env, cwd=other.parent)
     for words in (("gc",), ("backup", tmp_path / "copy.bundle"), ("verify",), ("doctor",)):
-        assert flow.process(*words, env=env, cwd=other.parent).code == 0
+        assert flow.run(*words, env=env, cwd=other.parent).code == 0
     assert photograph(other) == before
 
 

@@ -12,25 +12,27 @@ import clirun
 import pytest
 import time_machine
 from clirun import FOUNDING, SCRIPT
+from gitrepo import child, code_of
 from scaling import scale
 
 # ── L1 to L3: who may do what at the same time ──────────────────────────────────────────────────
 
 
 def at_once(cli, *commands):
-    """Start commands as processes at once; return what each answered."""
-    env = os.environ | {"GFS_REPO": str(cli.folder), "GFS_LOCK_TIMEOUT": "60"}
-    running = [
-        subprocess.Popen([SCRIPT, *words, "--json"], env=env, stdout=subprocess.PIPE)
-        for words in commands
-    ]
-    results = [
-        clirun.Result(0, process.communicate(timeout=90)[0].decode(), "") for process in running
-    ]
-    return [
-        result._replace(code=process.returncode)
-        for result, process in zip(results, running, strict=True)
-    ]
+    """Run commands in processes that begin at once; return what each answered."""
+    gate, opener = os.pipe()
+    answers = [cli.folder.parent / f"answer-{number}" for number in range(len(commands))]
+
+    def act(words, path):
+        os.close(opener)
+        os.read(gate, 1)
+        path.write_text(json.dumps(cli.run(*words, "--json", env={"GFS_LOCK_TIMEOUT": "60"})))
+
+    pids = [child(lambda each=each: act(*each)) for each in zip(commands, answers, strict=True)]
+    os.close(gate)
+    os.close(opener)
+    assert [code_of(pid) for pid in pids] == [0] * len(commands)
+    return [clirun.Result(*json.loads(path.read_text())) for path in answers]
 
 
 def planned(cli, edges):
@@ -163,7 +165,7 @@ def many(cli):
     task = {"goal": "g " * 40, "status": "pending", "deps": []}
     children = [{"id": f"t{number}"} | task for number in range(50)]
     flows = [founding | {"id": f"f{n:04}", "goal": "x " * 60, "children": children}
-             for n in range(scale(150))]  # fmt: skip
+             for n in range(scale(70))]  # fmt: skip
     for start in range(0, len(flows), 50):
         cli("import", "-", stdin=json.dumps(flows[start : start + 50]).encode())
     return cli

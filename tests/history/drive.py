@@ -22,6 +22,7 @@ import gitflowstate
 
 SETTINGS = b'[channels.file]\nkind = "console"\nfile = "board.md"\nmin_interval = 0\n'
 _PASSES = 20
+PATIENT = {"GFS_LOCK_TIMEOUT": "60"}  # a Git that a killed `gfs gc` began may still be at work
 
 
 def _warm() -> None:
@@ -72,7 +73,7 @@ class History:
             clock.shift(HOLD_S * killed)
             for _ in range(_PASSES):
                 clock.shift(HOLD_S)
-                done = self.cli.run("watch", "file", "--once", "--json")
+                done = self.cli.run("watch", "file", "--once", "--json", env=PATIENT)
                 if done.code:
                     self.failed.append(f"the last pass of the watcher ended with {done}")
                     return

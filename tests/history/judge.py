@@ -12,6 +12,7 @@ from pathlib import Path
 
 import clirun
 from chronicle import Trace
+from drive import PATIENT
 from gitrepo import fsck, git
 from tasksjudge import dependencies, one_holder, settled_by_holder
 
@@ -178,7 +179,7 @@ def sound(history):
     """One more command of each kind succeeds; C git and `verify` find nothing."""
     cli = history.cli
     for words in (("note", "f-3", "the last words"), ("gc",), ("verify", "--strict")):
-        done = cli.run(*words, env={"GFS_LOCK_TIMEOUT": "60"})
+        done = cli.run(*words, env=PATIENT)
         if done.code and not (words[0] == "note" and done.code == 3):
             yield f"{words[0]} ends with {done.code}: {done.err}"
     try:
