@@ -38,6 +38,30 @@ def opened(descriptor) -> str:
     return str(Path(f"/proc/self/fd/{descriptor}").readlink())
 
 
+# ── B1: an error after the change is in place ───────────────────────────────────────────────────
+
+
+@pytest.mark.req("B1", "R-TF-14")
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+def test_b1_an_error_after_the_ref_has_moved_is_told_as_committed(flow, number):
+    moved = []
+
+    def act(_number, name, real, arguments):
+        if name == "fsync" and moved:
+            raise OSError(number, os.strerror(number))
+        result = real(*arguments)
+        if name == "rename" and str(arguments[1]).endswith(MAIN):
+            moved.append(1)
+        return result
+
+    with intercepted(act):
+        done = flow.run("note", "plan", "x", "--key", "k")
+    assert (done.code, done.out) == (7, "")
+    assert done.err.startswith(f"error: committed, durability unknown: {MAIN} is {flow.head}, ")
+    assert flow.json("note", "plan", "x", "--key", "k")["repeated"]
+    assert [note["text"] for note in flow.flow("plan")["notes"]] == ["x"]
+
+
 # ── B2, B3: no room ─────────────────────────────────────────────────────────────────────────────
 
 
