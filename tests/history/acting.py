@@ -33,21 +33,21 @@ def _is_foreseen(words, result) -> bool:
     return result.code in FORESEEN
 
 
-def _dying(number, *, at_once):
-    """Return what dies before call `number` of the operating system, or so many after a ref moved.
+def _dying(number, moves):
+    """Return what dies before call `number` of the operating system, counted after so many moves.
 
-    That is where an answer is lost although the change is there.
+    A ref that has moved is where an answer is lost although the change is there.
     """
-    left = [number] if at_once else []
+    left = [number, moves]
 
     def act(_, name, real, arguments):
-        if left:
+        if left[1] == 0:
             if left[0] == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
             left[0] -= 1
         answer = real(*arguments)
-        if not left and name == "rename" and "/refs/" in str(arguments[-1]):
-            left.append(number)
+        if left[1] and name == "rename" and "/refs/" in str(arguments[-1]):
+            left[1] -= 1
         return answer
 
     return act
@@ -102,7 +102,7 @@ class Actor:
 
     def again(self, *words: str, **how) -> dict | None:
         """Run a command under a key until it is answered; the repeat must be harmless."""
-        words = (*words, "--key", self.unique("k"))
+        words, how = (*words, "--key", self.unique("k")), {"kill": 0.25} | how
         for _ in range(6):
             before = sum(self.codes[code] for code in ("killed", "75"))
             data = self.run(*words, **how)
@@ -114,7 +114,9 @@ class Actor:
         self._answer.unlink(missing_ok=True)
         death = self.rng.choice(["timer", "call", "moved", "moved"]) if self.chance(kill) else None
         number = self.rng.randrange(12 if death == "moved" else 80)
-        pid = child(lambda: self._work(words, stdin, death, number))
+        moves = self.rng.choice([1, 2, 3]) if words[0] == "watch" else 1
+        fate = (number, moves if death == "moved" else 0) if death != "timer" else None
+        pid = child(lambda: self._work(words, stdin, fate if death else None))
         if death == "timer":
             time.sleep(self.rng.random() * _SLOWEST_S)
             os.kill(pid, signal.SIGKILL)
@@ -125,15 +127,15 @@ class Actor:
             os.kill(pid, signal.SIGCONT)
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
-    def _work(self, words, stdin, death, number) -> None:
+    def _work(self, words, stdin, fate) -> None:
         argv = clirun.as_json(words)
         env = {"GFS_REPO": str(self.cli.folder)}
         with ExitStack() as stack:
             if self.ahead_s:
                 now = datetime.now(UTC) + timedelta(seconds=self.ahead_s)
                 stack.enter_context(time_machine.travel(now, tick=True))
-            if death in ("call", "moved"):
-                stack.enter_context(intercepted(_dying(number, at_once=death == "call")))
+            if fate is not None:
+                stack.enter_context(intercepted(_dying(*fate)))
             result = clirun.here(*argv, env=env, stdin=stdin)
         self._answer.write_text(json.dumps(result))
 

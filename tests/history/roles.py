@@ -20,8 +20,8 @@ HOLD_S = 310  # past the hold of a watcher that was killed
 def agent(actor: Actor) -> None:
     """Change flows in every way there is."""
     acts = {
-        _create: 2, _update: 6, _note: 6, _wait: 1, _resume: 2, _take: 2, _handoff: 1, _done: 1.5,
-        _fail: 0.5, _reopen: 1.5, _retry: 0.5, _add: 1,
+        _create: 2, _update: 6, _note: 6, _wait: 1, _resume: 2, _take: 2, _handoff: 1, _done: 3,
+        _fail: 0.5, _reopen: 3, _retry: 0.5, _add: 1,
     }  # fmt: skip
     while actor.goes_on:
         (act,) = actor.rng.choices([*acts], [*acts.values()])
@@ -148,7 +148,7 @@ def watcher(actor: Actor) -> None:
             fcntl.flock(killed, fcntl.LOCK_SH)
             before = actor.codes["killed"]
             actor.ahead_s = HOLD_S * os.fstat(killed.fileno()).st_size
-            actor.run("watch", "file", "--once", kill=0.15)
+            actor.run("watch", "file", "--once", kill=0.3)
             fcntl.flock(killed, fcntl.LOCK_EX)
             killed.write(b"x" * (actor.codes["killed"] - before))
             killed.flush()
