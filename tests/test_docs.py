@@ -113,14 +113,15 @@ def with_commands():
 
 # ── a page that comments on GitHub meets the fake one ───────────────────────────────────────────
 
-WATCHES = "gfs watch github"
+WATCHES = "gfs watch github --once"
 TOKEN = "token-for-tests-0123456789"
 
 
 def quoted(page, number):
-    """Return the lines of the first quotation behind a line of a page."""
+    """Return the lines of the first quotation behind a line of a page; none where there is none."""
     lines = page.read_text("utf-8").split("\n")[number:]
-    start = next(place for place, line in enumerate(lines) if line.startswith("> **"))
+    places = (place for place, line in enumerate(lines) if line.startswith("> **"))
+    start = next(places, len(lines))
     return [line[2:] for line in takewhile(lambda line: line.startswith(">"), lines[start:])]
 
 
@@ -158,7 +159,7 @@ def problems_of(page, folder, binaries=None):
     told = [body.partition("\n")[2] + "\n" for body in comments]  # without its marker
     for number in watched:
         said = quoted(page, number)
-        if not any(pattern(said).fullmatch(body) for body in told):
+        if said and not any(pattern(said).fullmatch(body) for body in told):
             problems.append(f"{name(page)}:{number} quotes:\n" + "\n".join(said + told))
     return problems
 
@@ -172,6 +173,12 @@ def test_the_commands_of_a_page_print_what_it_says(page, tmp_path):
         pytest.skip(f"the page uses {', '.join(missing)}")
     problems = problems_of(page, tmp_path)
     assert not problems, "\n\n".join(problems)
+
+
+def test_the_readme_shows_what_github_gets():
+    page = ROOT / "README.md"
+    (number,) = [number for command, _, number in sessions(page) if command.startswith(WATCHES)]
+    assert quoted(page, number)[0].startswith("**Done** · `advice`")
 
 
 def test_the_runner_sees_a_wrong_page(tmp_path):

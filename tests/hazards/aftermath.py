@@ -6,6 +6,7 @@ each revision that was acknowledged is there, and revisions rise by one; history
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 from clirun import Cli
@@ -16,3 +17,8 @@ def check(cli: Cli, *acked: tuple[str, int], heads: Collection[str] | None = Non
     if heads is not None:
         assert cli.head in heads, (cli.head, heads)
     cli.sound(*acked)
+
+
+def ageless(text: str) -> str:
+    """Return what a command printed, without how long ago things were."""
+    return re.sub(r"\bnow\b|\b\d+ (?:s|min|h|d) ago\b", "lately", text)

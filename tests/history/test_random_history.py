@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 
 import clirun
+import drive
 import judge
 import pytest
 import tasksjudge
 from chronicle import Trace
+from flowrepo import Change, imported
 
 HERE = Path(__file__).parent
 
@@ -122,3 +124,31 @@ def test_what_is_not_true_is_seen(past, lie, broken):
     trace, told = past
     lie(trace, told)
     assert found(trace, told) == broken
+
+
+@pytest.fixture
+def watched(tmp_path):
+    """Return what `judge.watched` needs: a history with one end, which a watcher has told."""
+    made = drive.History(tmp_path, 1, 0)
+    imported(made.cli.gitdir, Change("gfs.toml", drive.SETTINGS), text=b"settings\n")
+    made.cli("create", "Goal", "--id", "f", "--next", "n")
+    made.cli("watch", "file", "--once")
+    made.cli("done", "f", "--result", "r")
+    made.last = made.cli.run("watch", "file", "--once", "--json").data
+    return made
+
+
+@pytest.mark.parametrize(
+    ("lie", "says"),
+    [
+        (lambda text: text, ""),
+        (lambda text: text.replace("kind=final", "kind=status"), "was never told"),
+        (lambda text: text + text, "was told 2 times"),
+        (lambda text: text.replace("final rev=2", "final rev=1"), "where it had none"),
+    ],
+)
+def test_an_end_that_was_not_told_once_is_seen(watched, lie, says):
+    board = watched.cli.folder / "board.md"
+    board.write_text(lie(board.read_text()))
+    broken = [*judge.watched(watched, Trace(watched.cli.gitdir))]
+    assert any(says in each for each in broken) if says else broken == []
