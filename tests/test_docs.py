@@ -145,7 +145,7 @@ def problems_of(page, folder, binaries=None):
     """Run the commands of a page; return where it does not say what happened."""
     blocks, problems = sessions(page), []
     commands = [command for command, _, _ in blocks]
-    watched = [number for command, _, number in blocks if command.startswith(WATCHES)]
+    watched = [number for command, _, number in blocks if command == WATCHES]
     with issue(watched) as (env, comments):
         results = run(commands, folder, binaries, **env)
     for index, (output, code) in enumerate(results):
@@ -177,7 +177,7 @@ def test_the_commands_of_a_page_print_what_it_says(page, tmp_path):
 
 def test_the_readme_shows_what_github_gets():
     page = ROOT / "README.md"
-    (number,) = [number for command, _, number in sessions(page) if command.startswith(WATCHES)]
+    (number,) = [number for command, _, number in sessions(page) if command == WATCHES]
     assert quoted(page, number)[0].startswith("**Done** · `advice`")
 
 
