@@ -6,6 +6,7 @@ bug, reported without a traceback unless GFS_DEBUG=1; a verb's module is importe
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
@@ -19,7 +20,15 @@ from typer.core import TyperGroup, TyperOption
 from typer.exceptions import TyperException
 
 from gitflowstate.cli import output
-from gitflowstate.errors import INTERNAL, INTERRUPTED, TERMINATED, GfsError, Rejected, Usage
+from gitflowstate.errors import (
+    INTERNAL,
+    INTERRUPTED,
+    TERMINATED,
+    GfsError,
+    Rejected,
+    Unavailable,
+    Usage,
+)
 
 # verb -> the module of gitflowstate.cli that holds it; also the order of the help.
 VERBS = {
@@ -206,8 +215,9 @@ def _guarded(*, as_json: bool) -> int:  # noqa: PLR0911  one way out for each ki
     except Exception as error:
         if os.environ.get("GFS_DEBUG") == "1":  # not by config, where the bug may be
             raise
-        output.failure(_bug(error), as_json=as_json)
-        return INTERNAL
+        report = _unexpected(error)
+        output.failure(report, as_json=as_json)
+        return report.code
     return result if isinstance(result, int) else 0
 
 
@@ -250,6 +260,16 @@ def _ended(how: str, code: int) -> GfsError:
     error = GfsError(how, hint="run the same command again")
     error.code, error.name = code, how
     return error
+
+
+def _unexpected(error: Exception) -> GfsError:
+    # Imports open files, too, at any place: this is no bug but a limit of the process.
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return Unavailable(
+            f"too many files are open: {error.strerror}",
+            hint="raise the limit (ulimit -n), then run the same command again",
+        )
+    return _bug(error)
 
 
 def _bug(error: Exception) -> GfsError:
