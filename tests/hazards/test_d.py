@@ -562,7 +562,7 @@ def test_d11_flows_as_a_file_is_named_and_left_alone(lab, mode):
 
 @pytest.mark.req("D2", "R-TF-27")
 @pytest.mark.parametrize("flow", ["f-1", "f-3"])
-def test_a_flow_that_was_removed_by_hand_is_missed_and_not_made_anew(lab, flow):
+def test_d2_a_flow_that_was_removed_by_hand_is_missed_and_not_made_anew(lab, flow):
     path = flow_path(flow) if flow == "f-1" else archive_path(flow)
     document, revision = lab.shown(path), lab.document(flow)["revision"]
     lab.by_hand(Change(path, None))
@@ -589,7 +589,7 @@ def test_a_flow_that_was_removed_by_hand_is_missed_and_not_made_anew(lab, flow):
 
 
 @pytest.mark.req("D1", "R-TF-21")
-def test_a_flow_in_both_folders_is_used_by_nobody(lab):
+def test_d1_a_flow_in_both_folders_is_used_by_nobody(lab):
     ended = {**lab.document(), "status": "done", "result_ref": "out/x", "revision": 5}
     lab.by_hand(put(archive_path("f-1"), ended))
     documents = lab.shown(flow_path("f-1")), lab.shown(archive_path("f-1"))
@@ -608,7 +608,7 @@ def test_a_flow_in_both_folders_is_used_by_nobody(lab):
 
 
 @pytest.mark.req("D1")
-def test_a_flow_that_a_person_made_in_both_folders_is_used_by_nobody_either(lab):
+def test_d1_a_flow_that_a_person_made_in_both_folders_is_used_by_nobody_either(lab):
     document = {**lab.document(), "id": "f-7"}
     ended = {**document, "status": "done", "result_ref": "out/x", "revision": 5}
     lab.by_hand(put(flow_path("f-7"), document), put(archive_path("f-7"), ended))
