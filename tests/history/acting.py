@@ -90,6 +90,7 @@ class Actor:
         self.codes["killed" if code == -9 else str(code)] += 1
         if code == -9:
             return None
+        assert code == 0, (words, code)
         result = clirun.Result(*json.loads(self._answer.read_text()))
         told = {"by": self.name, "words": words, "begun": begun, "ended": ended}
         if not _is_foreseen(words, result):

@@ -6,6 +6,7 @@ import importlib
 import json
 import pkgutil
 import time
+import traceback
 from collections import Counter
 from datetime import UTC, datetime
 from itertools import chain
@@ -63,6 +64,9 @@ class History:
         actor = Actor(name, self.folder, self.seed, until)
         try:
             ROLES[name](actor)
+        except BaseException:
+            traceback.print_exc()  # the parent hears of the exit code alone
+            raise
         finally:
             actor.leave()
 
