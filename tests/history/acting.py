@@ -87,11 +87,12 @@ class Actor:
         begun = time.monotonic()
         code = self._process(words, stdin, kill)
         ended = time.monotonic()
-        self.codes["killed" if code == -9 else str(code)] += 1
         if code == -9:
+            self.codes["killed"] += 1
             return None
         assert code == 0, (words, code)
         result = clirun.Result(*json.loads(self._answer.read_text()))
+        self.codes[str(result.code)] += 1
         told = {"by": self.name, "words": words, "begun": begun, "ended": ended}
         if not _is_foreseen(words, result):
             self._note("wrong", told | {"code": result.code, "said": result.err + result.out})
