@@ -24,8 +24,8 @@ from gitflowstate.git import Repository
 
 CURSOR = "refs/gfs/cursors/team"
 LEASE_S = 700  # after so long the hold of a watcher that died is over
-STRIDES = {"KILL": 1, "EIO": 1}  # every call; every so many at scale 1 for the other faults
-STRIDE = 16
+PARTS = 6  # of the calls of a verb, each in a repository of its own, which stays small
+STRIDE = 16  # the other faults strike every so many calls at scale 1
 SAMPLES = 2  # for each fault, in the plain suite
 PASSES = 4
 FIRST = 10_000
@@ -180,11 +180,14 @@ def sampled(cli: Cli, verb: str, faults: Sequence[str]) -> None:
     struck_all(cli, COMMANDS[verb], struck_at)
 
 
-def every(cli: Cli, verb: str, fault: str) -> None:
-    """Strike a verb at every call, or at every so many for the faults that are like another."""
+def every(cli: Cli, verb: str, fault: str, part: int | None) -> None:
+    """Strike a verb at every call of a part; where there is none, at every so many of all."""
     total, chance = begun(cli, COMMANDS[verb])
-    stride = max(1, round(STRIDES.get(fault, STRIDE) / SCALE))
-    calls = range(chance.randrange(stride), total, stride)
+    start, stride = part, PARTS
+    if start is None:
+        stride = max(1, round(STRIDE / SCALE))
+        start = chance.randrange(stride)
+    calls = range(start, total, stride)[:: max(1, round(1 / SCALE))]
     assert struck_all(cli, COMMANDS[verb], ((fault, number) for number in calls))
 
 

@@ -21,9 +21,12 @@ def test_a1_a2_a8_killed_or_interrupted_at_some_calls_it_is_done_once_when_repea
 @REQ
 @pytest.mark.long
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("fault", ["KILL", "INT", "TERM"])
+@pytest.mark.parametrize(
+    ("fault", "part"),
+    [*(("KILL", part) for part in range(strikes.PARTS)), ("INT", None), ("TERM", None)],
+)
 @pytest.mark.parametrize("verb", strikes.COMMANDS)
 def test_a1_a2_a8_killed_or_interrupted_at_any_call_it_is_done_once_when_repeated(
-    watched, verb, fault
+    watched, verb, fault, part
 ):
-    strikes.every(watched, verb, fault)
+    strikes.every(watched, verb, fault, part)

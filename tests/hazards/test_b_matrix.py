@@ -21,7 +21,10 @@ def test_b1_b3_b6_an_error_at_some_calls_is_answered_as_it_is(watched, verb):
 @REQ
 @pytest.mark.long
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("fault", ["EIO", "ENOSPC", "EMFILE"])
+@pytest.mark.parametrize(
+    ("fault", "part"),
+    [*(("EIO", part) for part in range(strikes.PARTS)), ("ENOSPC", None), ("EMFILE", None)],
+)
 @pytest.mark.parametrize("verb", strikes.COMMANDS)
-def test_b1_b3_b6_an_error_at_any_call_is_answered_as_it_is(watched, verb, fault):
-    strikes.every(watched, verb, fault)
+def test_b1_b3_b6_an_error_at_any_call_is_answered_as_it_is(watched, verb, fault, part):
+    strikes.every(watched, verb, fault, part)
