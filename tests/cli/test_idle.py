@@ -18,7 +18,7 @@ from gitflowstate.objects import header, object_id
 
 LATER = "2099-01-01T00:00:00Z"
 SAID = "packed the repository while idle: "
-FEW_BYTES = 10_000
+MANY = 10_000
 
 
 def crowded(cli) -> None:
@@ -26,7 +26,7 @@ def crowded(cli) -> None:
     folder = cli.gitdir / "objects/17"
     folder.mkdir(exist_ok=True)
     made = 0
-    for number in range(FEW_BYTES):
+    for number in range(MANY):
         body = b"%d" % number
         oid = object_id("blob", body)
         if oid.startswith("17"):
@@ -100,7 +100,9 @@ def test_a_watcher_that_stays_packs_between_two_passes(later):
     staying.until(lambda: SAID in staying.path.read_text())
     later("done", "plan", "--result", "out.md", "--cancel-children")
     staying.until(lambda: "2 sent" in staying.path.read_text())
-    assert staying.end().count(SAID) == 1
+    later("create", "Another", "--id", "another", "--next", "n")
+    staying.until(lambda: staying.path.read_text().count(" sent") == 3)
+    assert staying.end().count(SAID) == 1  # though it is as full as before, of what nothing names
     assert packs(later) == 1
 
 
