@@ -224,6 +224,8 @@ def test_a_file_system_without_locks_is_refused_and_no_marker_is_left(gitdir, nu
 @pytest.mark.req("B4", "B5")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become nobody")
 def test_no_permission_is_denied_and_names_the_path(gitdir):
+    import filelock  # noqa: F401  which nobody may not read where root has installed it
+
     def work():
         become_nobody()
         with pytest.raises(Denied, match=r"gfs\.lock"):
