@@ -10,13 +10,12 @@ from __future__ import annotations
 import os
 import random
 import re
-import shutil
 import subprocess
 from collections import Counter
-from functools import cache
 
 import clirun
 import pytest
+import tracing
 from gitrepo import fsck
 from scaling import scale
 from strikes import COMMANDS, FIRST, refs, settle
@@ -28,22 +27,6 @@ CALLS = (
 )
 WRITING = ("write", "fsync", "rename", "link", "unlink", "mkdir", "fchmod", "flock")
 POINTS = 20  # of each command
-
-
-@cache
-def _why_not() -> str:
-    """Return why strace cannot be used here, nothing if it can."""
-    if shutil.which("strace") is None:
-        return "strace is not installed"
-    words = ["strace", "-f", "-o", os.devnull, "-e", "inject=fsync:error=EIO:when=1", "true"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    return f"strace cannot trace here: {done.stderr.strip()}" if done.returncode else ""
-
-
-@pytest.fixture(autouse=True)
-def _traced():
-    if why := _why_not():
-        pytest.skip(why)
 
 
 def traced(cli, words, *options) -> int:
@@ -73,6 +56,7 @@ def points(cli, words, folder) -> list[tuple[str, int]]:
 @pytest.mark.req("A1", "A2", "F3")
 @pytest.mark.parametrize("verb", COMMANDS)
 def test_a1_a2_a_real_process_that_is_killed_at_a_call_of_the_kernel(watched, tmp_path, verb):
+    tracing.needs_strace()
     seed = random.randrange(10**9)
     print(f"seed {seed}")
     command, chance = COMMANDS[verb], random.Random(seed)

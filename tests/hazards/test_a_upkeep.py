@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 
 import clirun
 import pytest
+import tracing
 from gitrepo import fsck, in_front
 
 OLD = 1_700_000_000
@@ -31,9 +31,9 @@ def refs(cli) -> str:
 
 
 @pytest.mark.req("A14", "F6", "F7")
-@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
 @pytest.mark.parametrize("verb", ["repack", "prune-packed", "commit-graph", "prune"])
 def test_a14_git_killed_at_any_call_loses_nothing(kept, tmp_path, verb):
+    tracing.needs_strace()
     before = refs(kept)
     killed = 0
     for call in ("unlink", "rename", "link", "fsync", "openat"):

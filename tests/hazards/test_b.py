@@ -9,7 +9,6 @@ import errno
 import json
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import time
@@ -20,6 +19,7 @@ import clirun
 import mounts
 import pytest
 import time_machine
+import tracing
 from clirun import Cli, here, made
 from gitrepo import MAIN, become_nobody, child, code_of, git, intercepted, let_others_in
 from scaling import scale
@@ -248,8 +248,8 @@ def test_b8_short_writes_and_interrupted_calls_store_everything(flow):
 
 
 @pytest.mark.req("B8")
-@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
 def test_b8_calls_that_the_kernel_interrupts_are_made_again(flow):
+    tracing.needs_strace()
     every_second = "inject=write,fsync,flock:error=EINTR:when=1+2"
     under = ["strace", "-f", "-o", os.devnull, "-e", "trace=write,fsync,flock", "-e", every_second]
     env = os.environ | {"GFS_REPO": str(flow.folder)}

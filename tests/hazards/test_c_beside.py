@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import shutil
 import signal
 import subprocess
 
@@ -17,6 +16,7 @@ import aftermath
 import clirun
 import mounts
 import pytest
+import tracing
 from clirun import Cli, here
 from gitrepo import before, child, code_of, git
 from scaling import scale
@@ -127,15 +127,13 @@ def test_c12_where_the_file_system_has_no_locks_writing_is_refused(flow, monkeyp
 
 
 @pytest.mark.req("C12")
-@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
 def test_c12_the_same_from_the_kernel(flow):
+    tracing.needs_strace()
     words = ["strace", "-f", "-o", os.devnull, "-e", "inject=flock:error=ENOSYS", clirun.SCRIPT]
     env = os.environ | {"GFS_REPO": str(flow.folder)}
     done = subprocess.run(
         [*words, "note", "plan", "x"], env=env, capture_output=True, text=True, check=False
     )
-    if "ptrace" in done.stderr:
-        pytest.skip(f"strace cannot trace here: {done.stderr}")
     assert (done.returncode, "gfs.lock" in done.stderr) == (1, True), done
     assert "local file system" in done.stderr
 
