@@ -45,12 +45,18 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that Git gets: the caller's, but for what would steer it."""
     kept = {name: value for name, value in given.items() if not name.startswith("GIT_")}
     kept.pop("GFS_GIT_TOKEN", None)
-    return kept | {
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_ASKPASS": "",  # set and empty: nothing else is looked for
-        "GIT_ALLOW_PROTOCOL": _PROTOCOLS,
-        "LC_ALL": "C.UTF-8",
-    }
+    ssh = given.get("GFS_SSH_COMMAND")
+    return (
+        kept
+        | ({"GIT_SSH_COMMAND": ssh} if ssh else {})
+        | {
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_ASKPASS": "",  # set and empty: nothing else is looked for
+            "SSH_ASKPASS_REQUIRE": "never",
+            "GIT_ALLOW_PROTOCOL": _PROTOCOLS,
+            "LC_ALL": "C.UTF-8",
+        }
+    )
 
 
 def is_url(text: str) -> bool:
@@ -102,18 +108,19 @@ def start(
     try:
         out, err = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
-        _end(process)
-        return Ended(-1, "", f"no answer within {timeout_s:g} s")
+        told = _end(process).decode("utf-8", "replace")
+        return Ended(-1, "", f"{told}\nno answer within {timeout_s:g} s")
     except BaseException:
         _end(process)
         raise
     return Ended(process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes]) -> bytes:
+    """End a command and what it started; return what it had said of itself."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    return process.communicate()[1]
 
 
 def plain(text: str) -> str:

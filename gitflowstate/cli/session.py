@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -16,6 +17,7 @@ from gitflowstate.outcomes import Outcome
 from gitflowstate.store import Store
 
 O = TypeVar("O", bound=FlowOp)  # noqa: E741  an op
+SHARED_SKEW_S = 900  # where other machines work on the same flows
 
 
 class Session:
@@ -32,6 +34,7 @@ class Session:
         key: str | None = None,
         dry_run: bool = False,
         allow_secret: str | None = None,
+        offline: bool = False,
         writes: bool = False,
     ) -> None:
         self.verb = verb
@@ -42,6 +45,7 @@ class Session:
         self.key = key
         self.dry_run = dry_run
         self.allow_secret = allow_secret
+        self.offline = offline or config.offline()
         self._as = as_
         self._store: Store | None = None
         self._writing = False
@@ -49,6 +53,7 @@ class Session:
         self._location: Location | None = None
 
     def __enter__(self) -> Self:
+        output.about = None
         return self
 
     def __exit__(
@@ -58,23 +63,20 @@ class Session:
         tb: TracebackType | None,
     ) -> None:
         if self._store is not None:
-            if error is None and self._writing and not self._published:
-                self._catch_up(self._store)
+            self._settle(self._store, failed=error is not None)
             for warning in self._store.repo.warnings:
                 output.warn(warning)
             self._store.repo.close()
 
-    def _catch_up(self, store: Store) -> None:
-        """Let the view show what a command that was killed had committed (hazard A3)."""
-        from gitflowstate.locks import repository_lock
-        from gitflowstate.view import View
+    def _settle(self, store: Store, *, failed: bool) -> None:
+        """Bring the view up to date where something that is not of this run moved main."""
+        if self.location.remote is not None:
+            from gitflowstate.errors import Unavailable
 
-        place = self.location
-        view, head = View(place.folder, place.gitdir), store.repo.ref(place.ref)
-        if place.view and head is not None and view.head() != head:
-            with repository_lock(store.repo.gitdir, store.timeout):
-                head = store.head().oid
-                store.repo.warnings.extend(view.refresh(store.repo, None, head, {}))
+            with contextlib.suppress(Unavailable):  # a writer is at work, and will do it
+                show_head(store.repo, self.location, min(store.timeout, 1.0))
+        elif not failed and self._writing and not self._published:
+            show_head(store.repo, self.location, store.timeout)
 
     @property
     def actor(self) -> str:
@@ -120,17 +122,23 @@ class Session:
             view = View(place.folder, place.gitdir)
             repo.warnings.extend(view.refresh(repo, old, new, changes))
 
+        given: Any = {}
+        if place.remote is not None:
+            from gitflowstate.cli import hosts
+
+            given = hosts.joined(repo, place, writing=writing, offline=self.offline)
         return Store(
             repo,
             ref=place.ref,
             timeout=config.lock_timeout(),
             published=published if place.view else None,
+            **given,
         )
 
     @property
     def skew_s(self) -> int:
         """Return the allowance for the skew of other hosts' clocks, in seconds: none locally."""
-        return 0
+        return 0 if self.location.remote is None else SHARED_SKEW_S
 
     def addressed(self) -> list[str]:
         """Return the options that a following command needs to reach the same flow as the same."""
@@ -243,6 +251,22 @@ class Session:
         message = outcome.message.decode()
         data |= {"commit": None, "diff": difference, "message": message}
         return data, f"{difference}\n\n{prose.terminal(message)}\n(nothing was written)"
+
+
+def show_head(repo: Repository, place: Location, timeout: float) -> None:
+    """Let the view show the head, which others may have moved, or one that was killed (hazard A3).
+
+    Raises Unavailable where another process holds the lock.
+    """
+    from gitflowstate.locks import repository_lock
+    from gitflowstate.view import View
+
+    view, head = View(place.folder, place.gitdir), repo.ref(place.ref)
+    if place.view and head is not None and view.head() != head:
+        with repository_lock(repo.gitdir, timeout):
+            head = repo.ref(place.ref)
+            if head is not None:
+                repo.warnings.extend(view.refresh(repo, None, head, {}))
 
 
 def _keyed(op: O, key: str, omitted: set[str], asked: Mapping[str, Any]) -> O:
