@@ -26,6 +26,7 @@ from gitflowstate.syscalls import (
     fsync_folder,
     lstat_or_none,
     random_name,
+    read_regular,
     reported,
     write_all,
 )
@@ -127,11 +128,18 @@ class Transport(GitRemote):
 
     def track(self, name: str, into: str) -> Tracked:
         """Bring a ref and what it needs to a ref of ours, which only ever moves forward."""
-        since = time.time_ns()
+        # Where they differ already, whoever brought the one may have died before its objects were
+        # synced; where they are the same afterwards, nothing came that a ref of ours will name.
+        since = time.time_ns() if self._loose(name) == self._loose(into) else 0
         found = super().track(name, into)
-        self._sync(since)
+        if self._loose(name) != self._loose(into):
+            self._sync(since)
         self._answered()
         return found
+
+    def _loose(self, name: str) -> bytes | None:
+        """Return what the file of a ref holds, None where it has none of its own."""
+        return read_regular(f"{self.gitdir}/{name}", 64)
 
     def asked(self) -> float | None:
         """Return when the remote last answered, in seconds since 1970; None if it never did."""
