@@ -118,9 +118,14 @@ def start(
 
 def _end(process: subprocess.Popen[bytes]) -> bytes:
     """End a command and what it started; return what it had said of itself."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    return process.communicate()[1]
+    told = b""
+    for number, wait in ((signal.SIGTERM, 1.0), (signal.SIGKILL, None)):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)  # asked first, so that it takes its lock files along
+        with suppress(subprocess.TimeoutExpired):
+            told = process.communicate(timeout=wait)[1]
+            break
+    return told
 
 
 def plain(text: str) -> str:

@@ -144,7 +144,10 @@ class PublishedRefs:
                 found = follow(self.repo)
                 if found is not None or self.repo.ref(TRACKED) is None:
                     raise _unsynced(found)
-            yield
+            try:
+                yield
+            finally:
+                self._fresh = False
 
     def publish(self, ref: str, old: Oid | None, staged: Staged, log: str) -> bool:
         """Store the staged objects, move main at the remote and then here; False for a lost race.

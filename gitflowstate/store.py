@@ -197,7 +197,13 @@ class Store:
 
     def preview(self, op: Op) -> Outcome:
         """Return what `commit` would do, and write nothing."""
-        return self._prepare(self._checked(op), publishing=False)[0]
+        op = self._checked(op)
+        try:
+            return self._prepare(op, publishing=False)[0]
+        except _REFUSALS:
+            if not self.refs.renewed(self.ref):
+                raise
+        return self._prepare(op, publishing=False)[0]
 
     def _checked(self, op: Op) -> Op:
         op = codec.checked(op)

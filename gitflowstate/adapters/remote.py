@@ -26,7 +26,8 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _OID = re.compile(r"[0-9a-f]{40}")
 _AUTH = re.compile(
     r"Authentication failed|could not read (Username|Password)|Permission denied"
-    r"|returned error: 40[13]|Access denied|Host key verification failed",
+    r"|returned error: 40[13]|Access denied|Host key verification failed"
+    r"|dubious ownership",
     re.IGNORECASE,
 )
 # What Git says once it has begun to send: whatever fails after that, something may have arrived.
@@ -34,7 +35,7 @@ _SENDING = re.compile(r"objects:|^Total \d", re.MULTILINE)
 _LOCKED = re.compile(r"cannot lock ref|Unable to create .*\.lock|could not lock")
 _TRACKING = 8  # attempts while another process brings the same ref
 _FETCH = (
-    *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head"),
+    *("fetch", "--no-tags", "--no-write-fetch-head"),  # not --quiet: it would hide a refusal
     *("--no-recurse-submodules", "--refmap="),
 )
 

@@ -116,7 +116,8 @@ def where(session: Session) -> None:
         data |= hosts.standing_of(store.repo, place)
     width = max(map(len, data)) + 1
     text = "\n".join(
-        f"{name + ':':{width}} {prose.terminal(str(value), lines=False)}" for name, value in data.items()
+        f"{name + ':':{width}} {prose.terminal(str(value), lines=False)}"
+        for name, value in data.items()
     )
     output.success(data, text, as_json=session.json)
 

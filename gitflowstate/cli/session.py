@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -63,19 +62,18 @@ class Session:
         tb: TracebackType | None,
     ) -> None:
         if self._store is not None:
-            self._settle(self._store, failed=error is not None)
+            self._show(self._store, failed=error is not None)
             for warning in self._store.repo.warnings:
                 output.warn(warning)
             self._store.repo.close()
 
-    def _settle(self, store: Store, *, failed: bool) -> None:
+    def _show(self, store: Store, *, failed: bool) -> None:
         """Bring the view up to date where something that is not of this run moved main."""
-        if self.location.remote is not None:
-            from gitflowstate.errors import Unavailable
+        if self.location.remote is not None or (
+            not failed and self._writing and not self._published
+        ):
+            from gitflowstate.cli.showing import show_head
 
-            with contextlib.suppress(Unavailable):  # a writer is at work, and will do it
-                show_head(store.repo, self.location, min(store.timeout, 1.0))
-        elif not failed and self._writing and not self._published:
             show_head(store.repo, self.location, store.timeout)
 
     @property
@@ -148,6 +146,12 @@ class Session:
     def flow_id(self, text: str) -> str:
         """Return the id that a text names, exactly or as a unique prefix."""
         return self.store(writing=self.writes).resolve(text)
+
+    def newest(self) -> Store:
+        """Return the store to read from before a write; a remote is asked, as for any reader."""
+        store = self.store(writing=not self.dry_run)
+        store.refs.renewed(store.ref)
+        return store
 
     def unmanaged(self) -> set[str]:
         """Return the flows that edits by hand changed since the last managed commit."""
@@ -251,22 +255,6 @@ class Session:
         message = outcome.message.decode()
         data |= {"commit": None, "diff": difference, "message": message}
         return data, f"{difference}\n\n{prose.terminal(message)}\n(nothing was written)"
-
-
-def show_head(repo: Repository, place: Location, timeout: float) -> None:
-    """Let the view show the head, which others may have moved, or one that was killed (hazard A3).
-
-    Raises Unavailable where another process holds the lock.
-    """
-    from gitflowstate.locks import repository_lock
-    from gitflowstate.view import View
-
-    view, head = View(place.folder, place.gitdir), repo.ref(place.ref)
-    if place.view and head is not None and view.head() != head:
-        with repository_lock(repo.gitdir, timeout):
-            head = repo.ref(place.ref)
-            if head is not None:
-                repo.warnings.extend(view.refresh(repo, None, head, {}))
 
 
 def _keyed(op: O, key: str, omitted: set[str], asked: Mapping[str, Any]) -> O:

@@ -10,7 +10,8 @@ import typer
 from gitflowstate import founding, joining, prose, syncing
 from gitflowstate.adapters import transport
 from gitflowstate.cli import config, hosts, output
-from gitflowstate.cli.session import Session, quoted, show_head
+from gitflowstate.cli.session import Session, quoted
+from gitflowstate.cli.showing import show_head
 from gitflowstate.cli.verb import reads
 from gitflowstate.errors import GfsError, Rejected, Stale, Usage
 from gitflowstate.founding import Founded
