@@ -5,7 +5,7 @@ Rule: whoever moves a ref decides every race about it; a store only applies its 
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from gitflowstate.git import Oid, Repository, Staged
@@ -64,3 +64,29 @@ class Local:
     def version(self, name: str) -> Oid | None:
         """Return the commit that a ref names."""
         return self.repo.ref(name)
+
+
+class Chain(Local):
+    """Main as it grows on the head of the remote, in objects alone, until all of it is pushed."""
+
+    def __init__(self, repo: Repository, head: Oid) -> None:
+        super().__init__(repo)
+        self.head = head
+
+    def ref(self, name: str) -> Oid | None:
+        """Return the newest commit."""
+        del name
+        return self.head
+
+    def publish(self, ref: str, old: Oid | None, staged: Staged, log: str) -> bool:
+        """Store the staged objects; no ref moves."""
+        del ref, log
+        assert old == self.head
+        self.repo.write(staged)
+        self.head = staged.commit
+        return True
+
+    def alone(self, timeout: float) -> AbstractContextManager[object]:
+        """Keep nobody out: whoever has this holds the lock."""
+        del timeout
+        return nullcontext()

@@ -10,20 +10,19 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from typing import NamedTuple
 
 from gitflowstate import history, reconcile
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import GfsError, NotFound, Rejected, Unavailable
-from gitflowstate.git import CommitInfo, Oid, Repository, Staged
+from gitflowstate.git import CommitInfo, Oid, Repository
 from gitflowstate.history import Step
 from gitflowstate.kinds import Time
 from gitflowstate.location import TRACKED
 from gitflowstate.locks import repository_lock
 from gitflowstate.message import decode_trailers
-from gitflowstate.movers import Local
+from gitflowstate.movers import Chain
 from gitflowstate.ops import FlowOp, Observe
 from gitflowstate.outcomes import Outcome
 from gitflowstate.publishing import PublishedRefs, standing
@@ -84,20 +83,32 @@ def follow(repo: Repository, refs: PublishedRefs, *, at: Time, timeout: float) -
     What was never published is applied again; all else that only we have keeps a ref of its own.
     """
     with repository_lock(repo.gitdir, timeout):
-        ours, theirs = _main(repo), repo.ref(TRACKED)
         there = _brought(repo, refs)
-        if repo.is_within(ours, there):  # killed when only the last step was left
-            done, kept = Synced(there, []), None
-            repo.move(MAIN, ours, there, "from the remote", int(time.time()))
-        else:
-            queue = standing(repo, ours, theirs).queued if theirs else ()
-            kept = _keep(repo, f"{OFFLINE}/{reconcile.stamp(at)}", ours)
-            found = _replayed(repo, refs, at, ours, there, queue)
-            if found is None:
-                raise Unavailable("the remote moved meanwhile", hint="run the same command again")
-            done = found
-        _track(repo, done.head)
-        return done._replace(kept=kept)
+        done = _rebased(repo, at, there)
+        # From here on what is left of the queue is one like any other, killed or not.
+        _track(repo, there)
+        for _ in range(_ATTEMPTS):
+            pushed = _round(repo, refs, at)
+            if pushed is not None:
+                return pushed._replace(fates=done.fates or pushed.fates, kept=done.kept)
+            refs.ask()
+    raise Unavailable("main moves too often at the remote", hint="run the same command again")
+
+
+def _rebased(repo: Repository, at: Time, there: Oid) -> Synced:
+    """Move main here onto what the remote has: what was never published is applied to that."""
+    ours, theirs = _main(repo), repo.ref(TRACKED)
+    alone = standing(repo, ours, there).queued
+    fresh = {*(standing(repo, ours, theirs).queued if theirs else alone)}
+    queue = [oid for oid in alone if oid in fresh]
+    if len(queue) == len(alone):
+        return Synced(ours, [])
+    kept = _keep(repo, f"{OFFLINE}/{reconcile.stamp(at)}", ours)
+    chain = Chain(repo, there)
+    fates = [*_kept(repo, _fates(repo, chain, _steps(repo, queue), []), at)]
+    if not repo.move(MAIN, ours, chain.head, "taken back", int(time.time())):
+        raise Unavailable("main moved meanwhile", hint="run the same command again")
+    return Synced(chain.head, fates, kept)
 
 
 def _brought(repo: Repository, refs: PublishedRefs) -> Oid:
@@ -195,32 +206,6 @@ def _replayed(  # noqa: PLR0917  two heads, and what lies between
     if not repo.move(MAIN, ours, chain.head, "sync", int(time.time())):
         return None  # somebody pushed here meanwhile: that is queued, and the rest is published
     return Synced(chain.head, fates)
-
-
-class Chain(Local):
-    """Main as it grows on the head of the remote, in objects alone, until all of it is pushed."""
-
-    def __init__(self, repo: Repository, head: Oid) -> None:
-        super().__init__(repo)
-        self.head = head
-
-    def ref(self, name: str) -> Oid | None:
-        """Return the newest commit."""
-        del name
-        return self.head
-
-    def publish(self, ref: str, old: Oid | None, staged: Staged, log: str) -> bool:
-        """Store the staged objects; no ref moves."""
-        del ref, log
-        assert old == self.head
-        self.repo.write(staged)
-        self.head = staged.commit
-        return True
-
-    def alone(self, timeout: float) -> AbstractContextManager[object]:
-        """Keep nobody out: whoever has this holds the lock."""
-        del timeout
-        return nullcontext()
 
 
 def _steps(repo: Repository, queue: Iterable[Oid]) -> Iterator[Step]:
