@@ -114,6 +114,7 @@ def _rebased(repo: Repository, at: Time, there: Oid) -> Synced:
 def _brought(repo: Repository, refs: PublishedRefs) -> Oid:
     """Bring what the remote has now, whatever it had before; return it."""
     there = refs.remote.refs(MAIN).get(MAIN)
+    refs.asked = True
     if there is None:
         raise NotFound(
             "the remote has no main: there is nothing to go on with",
