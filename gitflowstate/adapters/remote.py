@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from gitflowstate import cgit
 from gitflowstate.delivery import NotSent, Unknown
-from gitflowstate.errors import Denied, GfsError, NotFound, Unavailable
+from gitflowstate.errors import Denied, GfsError, NotFound, Rejected, Unavailable
 from gitflowstate.ports import Tracked
 
 TIMEOUT_S = 120.0
@@ -92,6 +92,11 @@ class GitRemote:
         Raises Unavailable or Denied.
         """
         code, _, err = self._fetch_into(name, into)
+        if "shallow roots are not allowed" in err:
+            raise Rejected(
+                "the remote is a shallow clone: it does not have all of its history",
+                hint="name the repository that it was cloned from",
+            )
         if code == 0:
             return "here"
         if "couldn't find remote ref" in err:
