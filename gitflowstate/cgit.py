@@ -82,8 +82,11 @@ def start(
     folder: Path | None = None,
     timeout_s: float | None = None,
     keep_open: tuple[int, ...] = (),
+    feed: str | None = None,
 ) -> Ended:
     """Run one command to its end; `keep_open` are descriptors that it shares with us.
+
+    `feed` is its standard input.
 
     Raises GfsError where Git is not installed.
     """
@@ -92,7 +95,7 @@ def start(
     try:
         process = subprocess.Popen(  # noqa: S603  Git itself
             command,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if feed is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
@@ -106,7 +109,7 @@ def start(
             hint="install git (2.36 or newer), then run the same command again",
         ) from None
     try:
-        out, err = process.communicate(timeout=timeout_s)
+        out, err = process.communicate(feed.encode() if feed else None, timeout=timeout_s)
     except subprocess.TimeoutExpired:
         told = _end(process).decode("utf-8", "replace")
         return Ended(-1, "", f"{told}\nno answer within {timeout_s:g} s")

@@ -195,7 +195,7 @@ class PublishedRefs:
         """Return whether a commit is at the remote; None where it can still get there."""
         try:
             if refusal is None and self.remote.refs(ref).get(ref) == new:
-                self._note(new)
+                self._note(old, new)
                 return True
             self.ask()
         except (Unavailable, Denied) as error:
@@ -210,11 +210,14 @@ class PublishedRefs:
         attempts.again(refusal)
         return None
 
-    def _note(self, new: Oid) -> None:
-        """Remember what the remote has; Git did that too, unless something kept it from it."""
+    def _note(self, old: Oid | None, new: Oid) -> None:
+        """Remember what the remote has, unless Git did so, or another process knows more."""
         self.asked = self._fresh = True
-        if self.repo.ref(TRACKED) != new:
-            with suppress(GfsError):
+        known = self.repo.ref(TRACKED)
+        with suppress(GfsError):
+            if known == old != new:
+                self.repo.move(TRACKED, old, new, "published", int(time.time()))
+            elif known != new:
                 self.remote.track(MAIN, TRACKED)
 
 

@@ -137,14 +137,18 @@ class GitRemote:
                 return None if flag != "!" else cgit.plain(rest.rsplit("\t", 1)[-1])
         if code == 0:
             return None
+        raise self.unanswered(err)
+
+    def unanswered(self, err: str) -> GfsError:
+        """Return the error for a push of whose ref nothing was told: Denied, NotSent or Unknown."""
         if _AUTH.search(err):
-            raise self.failure(err)
+            return self.failure(err)
         if err.strip() and not _SENDING.search(err):
-            raise NotSent(
+            return NotSent(
                 f"the origin is out of reach: {cgit.last_line(err)}",
                 hint="run the same command again",
             )
-        raise Unknown("the origin did not say what became of the push", hint="it is looked at")
+        return Unknown("the origin did not say what became of the push", hint="it is looked at")
 
     def try_push(self, name: str, commit: str) -> None:
         """Ask whether a ref could be moved there, and move none. Raises Unavailable or Denied."""
@@ -157,14 +161,15 @@ class GitRemote:
             raise self.failure(err)
         return out
 
-    def attempt(self, *arguments: str) -> cgit.Ended:
-        """Run one Git command, whatever becomes of it."""
+    def attempt(self, *arguments: str, feed: str | None = None) -> cgit.Ended:
+        """Run one Git command, fed with a text if there is one, whatever becomes of it."""
         return cgit.start(
             self.gitdir,
             (*self._options, *arguments),
             self._environment,
             folder=self._folder,
             timeout_s=self._timeout_s,
+            feed=feed,
         )
 
     def failure(self, err: str) -> GfsError:

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gitflowstate import cgit
+from gitflowstate.adapters import webpush
 from gitflowstate.adapters.remote import GitRemote
 from gitflowstate.errors import GfsError, NotFound, Rejected, Unavailable, Usage
 from gitflowstate.location import REMOTE, TRACKED
@@ -119,10 +120,36 @@ class Transport(GitRemote):
         super().__init__(folder, url, environment, token=token, named=_NAME, timeout_s=timeout_s)
         self.objects = gitdir / "objects"
         self._asked = folder / _ASKED
+        self._read_back: dict[str, str] = {}  # what a push that was just answered saw afterwards
+
+    def push(self, name: str, old: str | None, new: str) -> str | None:
+        """Move a ref there from a value to a commit; return why it was refused, None if it moved.
+
+        Over HTTP the ref is read back at once, for the question that follows. Raises NotSent,
+        Unknown or Denied.
+        """
+        url = self._web()
+        if url is None:
+            return super().push(name, old, new)
+        feed = webpush.script(name, old, new)
+        _, out, err = self.attempt(*webpush.command(_NAME, url), feed=feed)
+        answer = webpush.answer(out, name)
+        if not answer.answered:
+            raise self.unanswered(err)
+        if answer.there:
+            self._read_back = {name: answer.there}
+        return answer.refusal and cgit.plain(answer.refusal)
+
+    def _web(self) -> str | None:
+        """Return the URL to push to where that is over HTTP, as a person's settings rewrite it."""
+        code, out, _ = self.attempt("remote", "get-url", "--push", _NAME)
+        return out.strip() if code == 0 and out.startswith(("http://", "https://")) else None
 
     def refs(self, *names: str) -> dict[str, str]:
         """Return what each ref holds there. Raises Unavailable or Denied."""
-        found = super().refs(*names)
+        found, self._read_back = self._read_back, {}
+        if found.keys() != set(names):
+            found = super().refs(*names)
         self._answered()
         return found
 
@@ -130,6 +157,7 @@ class Transport(GitRemote):
         """Bring a ref and what it needs to a ref of ours, which only ever moves forward."""
         # Where they differ already, whoever brought the one may have died before its objects were
         # synced; where they are the same afterwards, nothing came that a ref of ours will name.
+        self._read_back = {}
         since = time.time_ns() if self._loose(name) == self._loose(into) else 0
         found = super().track(name, into)
         if self._loose(name) != self._loose(into):
