@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from gitflowstate import bundles, founding, location
@@ -26,27 +27,41 @@ from gitflowstate.store import Store
 Attach = Callable[[Path], Remote]
 
 
-def join(
-    folder: Path, attach: Attach, *, view: bool, timeout: float, begin: bool = False
-) -> Founded:
+def clone(folder: Path, attach: Attach, *, view: bool, timeout: float) -> Founded:
     """Make a flow repository in a new or empty folder from what its remote has.
 
-    With `begin`, a remote without a main gets the first commit. Raises NotFound where there is none
-    and nothing is to begin, Rejected where main holds no flows or the folder holds anything.
+    Raises NotFound where the remote has no main, Rejected where that holds no flows or the folder
+    holds anything.
     """
     folder = Path(os.path.abspath(folder))  # noqa: PTH100  links stay as the person wrote them
+    founding.place(folder, partial(_make, attach=attach, view=view, begin=False))
+    return _shown(Founded(location.at(folder), made=True, warnings=[]), timeout)
 
-    def make(gitdir: Path) -> None:
-        Repository.init(gitdir).close()
-        remote = attach(gitdir)
-        with Repository.open(gitdir, writing=True) as repo:
-            _adopt(repo, remote, begin=begin)
-        location.mark(gitdir, view=view)
-        bundles.sync_folders(gitdir)
 
-    founding.place(folder, make)
-    place = location.at(folder)
-    return Founded(place, made=True, warnings=bundles.shown(place, timeout))
+def init(folder: Path, attach: Attach, *, view: bool, timeout: float) -> Founded:
+    """Make a flow repository from what its remote has, or begin there where that has nothing.
+
+    A flow repository that the folder holds is left as it is. Raises Rejected where main of the
+    remote holds no flows.
+    """
+    make = partial(_make, attach=attach, view=view, begin=True)
+    done = founding.init(folder, view=view, begin=make)
+    if not done.made:
+        return done
+    return _shown(done._replace(location=location.at(done.location.folder)), timeout)
+
+
+def _shown(done: Founded, timeout: float) -> Founded:
+    return done._replace(warnings=[*done.warnings, *bundles.shown(done.location, timeout)])
+
+
+def _make(gitdir: Path, *, attach: Attach, view: bool, begin: bool) -> None:
+    Repository.init(gitdir).close()
+    remote = attach(gitdir)
+    with Repository.open(gitdir, writing=True) as repo:
+        _adopt(repo, remote, begin=begin)
+    location.mark(gitdir, view=view)
+    bundles.sync_folders(gitdir)
 
 
 def _adopt(repo: Repository, remote: Remote, *, begin: bool) -> None:

@@ -111,7 +111,14 @@ class PublishedRefs:
         Raises Unavailable or Denied; Corrupt where history was taken back there.
         """
         before = self.repo.ref(TRACKED)
-        found = self.remote.track(MAIN, TRACKED)
+        try:
+            found = self.remote.track(MAIN, TRACKED)
+        except Unavailable as error:
+            if before is None or "held" not in error.details:
+                raise
+            # A lock that a dead process left is cleared, any other is named with its age.
+            self.repo.move(TRACKED, before, before, "", int(time.time()))
+            found = self.remote.track(MAIN, TRACKED)
         if found == "replaced" or (found == "absent" and before is not None):
             raise self._replaced(before)
         self.asked = self._fresh = True

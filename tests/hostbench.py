@@ -79,7 +79,7 @@ class Host(Lab):
 
     def __init__(self, folder: Path, url: Path | str) -> None:
         self.url = str(url)
-        joining.join(folder, self._attached, view=False, timeout=10, begin=True)
+        joining.init(folder, self._attached, view=False, timeout=10)
         super().__init__(folder, made=False)
         self.way = self.opened(self.gitdir)
         self.refs = PublishedRefs(self.repo, self.way, patience_s=5)

@@ -300,6 +300,20 @@ def test_a_disk_that_is_full_here_loses_nothing_that_was_published(bare, one):
     sound(bare, one)
 
 
+def test_a_lock_that_a_killed_git_left_is_cleared_when_it_is_old_and_else_named(bare, two):
+    one, two_ = two
+    one.create()
+    lock = two_.gitdir / "refs/gfs/remote/main.lock"
+    lock.write_text("")
+    with pytest.raises(Unavailable, match=r"refs/gfs/remote/main.lock"):
+        two_.refs.ask()
+    os.utime(lock, (0, 0))
+    two_.refs.ask()
+    assert two_.head == one.head
+    assert "gfs/stale/refs-gfs-remote-main.lock" in str(two_.repo.warnings)
+    sound(bare, *two)
+
+
 # ── a remote that takes history back ────────────────────────────────────────────────────────────
 
 

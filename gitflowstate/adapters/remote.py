@@ -33,7 +33,7 @@ _AUTH = re.compile(
 # What Git says once it has begun to send: whatever fails after that, something may have arrived.
 _SENDING = re.compile(r"objects:|^Total \d", re.MULTILINE)
 _LOCKED = re.compile(r"cannot lock ref|Unable to create .*\.lock|could not lock")
-_TRACKING = 8  # attempts while another process brings the same ref
+_TRACKING = 7  # attempts while another process brings the same ref
 _FETCH = (
     *("fetch", "--no-tags", "--no-write-fetch-head"),  # not --quiet: it would hide a refusal
     *("--no-recurse-submodules", "--refmap="),
@@ -103,6 +103,12 @@ class GitRemote:
             return "absent"
         if "non-fast-forward" in err:
             return "replaced"
+        if _LOCKED.search(err):
+            raise Unavailable(
+                f"another process holds the lock of {into}",
+                hint="run the same command again",
+                held=into,
+            )
         raise self.failure(err)
 
     def _fetch_into(self, name: str, into: str) -> cgit.Ended:

@@ -55,7 +55,7 @@ def init(
     if github:
         data["added"] = added = _with_workflow(session, founded.location)
         text = f"{text}\n{_GITHUB_ADDED if added else _GITHUB_THERE}"
-    if founded.location.remote is not None:
+    if founded.location.remote is not None and (remote is not None or github):
         from gitflowstate.cli import sync
 
         text = f"{text}\n{sync.after_init(founded.location, data)}"

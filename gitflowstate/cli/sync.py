@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from gitflowstate import founding, joining, prose, syncing
+from gitflowstate import joining, prose, syncing
 from gitflowstate.adapters import transport
 from gitflowstate.cli import config, hosts, output
 from gitflowstate.cli.session import Session, quoted
 from gitflowstate.cli.showing import show_head
 from gitflowstate.cli.verb import reads
-from gitflowstate.errors import GfsError, Rejected, Stale, Usage
+from gitflowstate.errors import Rejected, Stale, Unavailable, Usage
 from gitflowstate.founding import Founded
 from gitflowstate.git import Repository
 from gitflowstate.location import Location
@@ -32,7 +34,9 @@ def clone(
 
     Example: gfs clone git@example.org:team/flows.git ~/flows
     """
-    founded = _joined(Path(directory), url, view=not no_view, begin=False)
+    place, timeout = transport.place_of(url, config.working_folder()), config.lock_timeout()
+    with _explained():
+        founded = joining.clone(Path(directory), _attach(place), view=not no_view, timeout=timeout)
     for warning in founded.warnings:
         output.warn(warning)
     folder = founded.location.folder
@@ -53,10 +57,9 @@ def clone(
 
 def founded(folder: Path, url: str, *, view: bool) -> Founded:
     """Make a flow repository with a remote, or give one to that which a folder holds."""
-    if not (folder / ".git").exists():
-        return _joined(folder, url, view=view, begin=True)
-    found = founding.init(folder, view=view)
     place = transport.place_of(url, config.working_folder())
+    with _explained():
+        found = joining.init(folder, _attach(place), view=view, timeout=config.lock_timeout())
     here = found.location
     if here.remote is None:
         transport.attach(here.gitdir, place)
@@ -68,16 +71,20 @@ def founded(folder: Path, url: str, *, view: bool) -> Founded:
     return found._replace(location=here._replace(remote=place))
 
 
-def _joined(folder: Path, url: str, *, view: bool, begin: bool) -> Founded:
-    place = transport.place_of(url, config.working_folder())
-
+def _attach(place: str) -> Callable[[Path], Remote]:
     def attach(gitdir: Path) -> Remote:
         transport.attach(gitdir, place)
         return hosts.transport(gitdir, place, long=True)
 
+    return attach
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Tell a remote that is not there from one that does not answer just now."""
     try:
-        return joining.join(folder, attach, view=view, timeout=config.lock_timeout(), begin=begin)
-    except GfsError as error:
+        yield
+    except Unavailable as error:
         raise transport.missing(error) from error
 
 

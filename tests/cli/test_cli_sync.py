@@ -77,6 +77,28 @@ def test_init_again_is_harmless_and_says_the_same(tmp_path, bare, one):
     assert "has a remote already" in error.err
 
 
+def test_init_with_a_remote_in_a_work_tree_and_in_a_folder_with_files(tmp_path, bare):
+    git(tmp_path, "init", "-q", "work")
+    done = here("init", "--remote", bare, cwd=tmp_path / "work")
+    assert (done.code, done.err) == (0, ""), done
+    assert ".gfs" in (tmp_path / "work/.git/info/exclude").read_text()
+    assert git(tmp_path / "work", "status", "--porcelain") == ""
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/x").write_text("x")
+    assert joined(tmp_path / "full", bare).head == main_of(bare)
+
+
+def test_init_without_naming_the_remote_again_asks_nobody(bare, one):
+    shutil.rmtree(bare)
+    assert here("init", one.folder).code == 0
+
+
+def test_a_workflow_is_published_with_it(tmp_path, bare):
+    one = joined(tmp_path / "one", bare, "--github")
+    assert "gfs-watch.yml" in git(bare, "ls-tree", "-r", "--name-only", MAIN)
+    assert one.head == main_of(bare)
+
+
 def test_init_takes_over_what_is_there(tmp_path, bare, one):
     two = joined(tmp_path / "two", bare)
     assert two.head == one.head
