@@ -1,4 +1,4 @@
-"""Hazards A2, C8, C9, F10, L1 and L11 where several hosts share a remote: what must be there.
+"""Hazards A2, A6, C8, C9, F10, L1 and L11 where several hosts share a remote: what must be there.
 
 The command line throughout; hosts that write at once are processes of their own.
 """
@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 from clirun import Cli, here
 from flowrepo import Lab
-from gitrepo import MAIN, child, code_of, fsck, git
+from gitrepo import MAIN, child, code_of, fsck, git, overwrite
 from hostbench import main_of, remote, subjects
 
-from gitflowstate import cgit
+from gitflowstate import cgit, documents
+from gitflowstate.model import flow_path
 
 
 @pytest.fixture
@@ -212,6 +213,67 @@ def _killed(cli, number, words, *, after):
     code = code_of(child(work))
     assert code in (0, -signal.SIGKILL)
     return code != 0
+
+
+# ── a disk that lost something here ─────────────────────────────────────────────────────────────
+
+
+def spoil(cli, name, data):
+    """Write over the loose object that a revision names, or remove it; return its id."""
+    oid = cli.git("rev-parse", name)
+    path = cli.gitdir / "objects" / oid[:2] / oid[2:]
+    if data is None:
+        path.unlink()
+    else:
+        overwrite(path, data)
+    return oid
+
+
+@pytest.mark.req("A6")
+@pytest.mark.parametrize("data", [b"", b"garbage", None], ids=["empty", "garbage", "gone"])
+@pytest.mark.parametrize("name", ["main", "main^{tree}", f"main:{flow_path('f-1')}", "main~1"])
+def test_a6_doctor_brings_from_the_remote_what_was_lost_here(hosts, name, data):
+    one, _ = hosts
+    one("note", "f-1", "x")
+    one("note", "f-1", "y")
+    oid = spoil(one, name, data)
+    documents._memo.clear()  # as in a process of its own
+    told = one.run("doctor")
+    assert told.code == 1, told
+    assert oid in told.out
+    assert "from the remote" in told.out
+    head = one.head
+    assert one.run("doctor", "--fix").code == 0
+    assert one.head == head
+    assert not one.git("for-each-ref", "refs/gfs/rescued")
+    assert "nothing is wrong" in one("doctor")
+    one("note", "f-1", "z")
+
+
+@pytest.mark.req("A6")
+def test_a6_nothing_is_cut_off_that_the_remote_may_have(hosts, bare):
+    one, _ = hosts
+    one("note", "f-1", "x")
+    head = one.head
+    spoil(one, "main", b"")
+    bare.rename(f"{bare}-away")
+    told = one.run("doctor", "--fix")
+    assert told.code == 1
+    assert "not mended" in told.out
+    assert one.head == head
+    bare.with_name(f"{bare.name}-away").rename(bare)
+    assert one.run("doctor", "--fix").code == 0
+
+
+@pytest.mark.req("A6")
+def test_a6_what_was_queued_here_alone_and_is_torn_is_cut_off_and_kept(hosts):
+    one, _ = hosts
+    good = one.head
+    one.run("note", "f-1", "queued", "--offline")
+    spoil(one, "main", b"")
+    assert one.run("doctor", "--fix").code == 0
+    assert one.head == good
+    assert one.git("for-each-ref", "refs/gfs/rescued")
 
 
 # ── which repositories can be a remote ──────────────────────────────────────────────────────────
