@@ -41,7 +41,14 @@ def test_what_the_helper_says_of_the_ref(out, answer):
 
 @pytest.mark.parametrize(
     "out",
-    ["", "ok\n", OPTIONS, f"{OPTIONS}{ONE} {MAIN}\n\n", f"{OPTIONS}\nok refs/heads/other\n\n"],
+    [
+        "",
+        "ok\n",
+        OPTIONS,
+        f"{OPTIONS}{ONE} {MAIN}\n\n",
+        f"{OPTIONS}\nok refs/heads/other\n\n",
+        f"{OPTIONS}\nerror {MAIN} expecting report\n\n",
+    ],
 )
 def test_no_word_about_the_ref_is_no_answer(out):
     assert webpush.answer(out, MAIN) == Answer(False, None, None)

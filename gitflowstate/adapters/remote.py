@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import random
 import re
+import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -143,13 +144,14 @@ class GitRemote:
                 return None if flag != "!" else cgit.plain(rest.rsplit("\t", 1)[-1])
         if code == 0:
             return None
-        raise self.unanswered(err)
+        raise self.unanswered(code, err)
 
-    def unanswered(self, err: str) -> GfsError:
+    def unanswered(self, code: int, err: str) -> GfsError:
         """Return the error for a push of whose ref nothing was told: Denied, NotSent or Unknown."""
         if _AUTH.search(err):
             return self.failure(err)
-        if err.strip() and not _SENDING.search(err):
+        ended = bool(err.strip()) or code == -signal.SIGPIPE  # then it says nothing
+        if ended and not _SENDING.search(err):
             return NotSent(
                 f"the origin is out of reach: {cgit.last_line(err)}",
                 hint="run the same command again",

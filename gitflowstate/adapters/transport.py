@@ -132,10 +132,10 @@ class Transport(GitRemote):
         if url is None:
             return super().push(name, old, new)
         feed = webpush.script(name, old, new)
-        _, out, err = self.attempt(*webpush.command(_NAME, url), feed=feed)
+        code, out, err = self.attempt(*webpush.command(_NAME, url), feed=feed)
         answer = webpush.answer(out, name)
         if not answer.answered:
-            raise self.unanswered(err)
+            raise self.unanswered(code, err)
         if answer.there:
             self._read_back = {name: answer.there}
         return answer.refusal and cgit.plain(answer.refusal)

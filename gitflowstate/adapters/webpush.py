@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+_UNSAID = "expecting report"  # what the helper says where the server said nothing of the ref
+
 
 class Answer(NamedTuple):
     """What the helper told of one ref: whether it answered, why not, and what is there now.
@@ -51,7 +53,7 @@ def answer(out: str, name: str) -> Answer:
     for line in said.splitlines():
         verdict, _, about = line.partition(" ")
         ref, _, reason = about.partition(" ")
-        if ref == name and verdict in ("ok", "error"):
+        if ref == name and verdict in ("ok", "error") and reason != _UNSAID:
             refusal = None if verdict == "ok" else reason or "no reason given"
             return Answer(
                 answered=True, refusal=refusal, there=_held(listed, name) if ended else None

@@ -92,6 +92,10 @@ class Host(clirun.Cli):
         """Run a command as the installed script."""
         return super().process(*argv, env=self.wire.env | (env or {}), **given)
 
+    def state(self) -> dict[str, bytes]:
+        """Return every byte of refs and view; what was not published leaves objects behind."""
+        return {path: data for path, data in super().state().items() if "/objects/" not in path}
+
     def agent(self, name: str, commands: list[list[str]], **how: Any) -> Agent:
         """Return an agent that will run commands one after another; see `agent.py`."""
         return Agent(self, name, commands, how)
