@@ -167,6 +167,8 @@ class Repository:
     def write(self, staged: Staged) -> None:
         """Store the staged objects durably; no ref moves."""
         self._objects.write(staged.objects)
+        for oid, tree in staged.trees.items():
+            self._trees.remember(oid, tree, 40 * len(tree))
 
     def is_within(self, wanted: Oid, head: Oid, stop: Oid | None = None) -> bool:
         """Return whether a commit is the head or one of its ancestors, as far as they are here.
@@ -183,12 +185,8 @@ class Repository:
         """
         if not staged.commit:
             raise AssertionError("publish needs a commit")
-        self._objects.write(staged.objects)
-        won = self.move(ref, old, staged.commit, log, staged.time)
-        if won:
-            for oid, tree in staged.trees.items():
-                self._trees.remember(oid, tree, 40 * len(tree))
-        return won
+        self.write(staged)
+        return self.move(ref, old, staged.commit, log, staged.time)
 
     def move(self, ref: str, old: Oid | None, new: Oid, log: str, time: int) -> bool:
         """Move a ref from `old` to a commit that is stored, as `publish` does; `time` is seconds.

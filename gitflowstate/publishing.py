@@ -15,7 +15,7 @@ from gitflowstate import reconcile
 from gitflowstate.attempts import Attempts
 from gitflowstate.definitions import MAIN
 from gitflowstate.delivery import NotSent, Unknown
-from gitflowstate.errors import Corrupt, Denied, GfsError, Stale, Unavailable
+from gitflowstate.errors import Corrupt, GfsError, Stale, Unavailable
 from gitflowstate.git import Oid, Repository, Staged
 from gitflowstate.location import TRACKED
 from gitflowstate.locks import repository_lock
@@ -205,11 +205,14 @@ class PublishedRefs:
                 self._note(old, new)
                 return True
             self.ask()
-        except (Unavailable, Denied) as error:
+            there = self.repo.ref(TRACKED)
+            within = there is not None and self.repo.is_within(new, there, old)
+        except Corrupt:
+            raise  # what was taken back there is for a person
+        except GfsError as error:  # a disk that fails here hides it as well
             attempts.unseen(error, refused=refusal is not None)
             return None
-        there = self.repo.ref(TRACKED)
-        if there is not None and self.repo.is_within(new, there, old):
+        if within:
             return True
         if there != old:
             attempts.rest()
@@ -220,8 +223,8 @@ class PublishedRefs:
     def _note(self, old: Oid | None, new: Oid) -> None:
         """Remember what the remote has, unless Git did so, or another process knows more."""
         self.asked = self._fresh = True
-        known = self.repo.ref(TRACKED)
         with suppress(GfsError):
+            known = self.repo.ref(TRACKED)
             if known == old != new:
                 self.repo.move(TRACKED, old, new, "published", int(time.time()))
             elif known != new:
