@@ -130,10 +130,9 @@ class Agent:
 
     def start(self) -> Agent:
         """Let it run, from where its log ends."""
-        tests = str(Path(clirun.__file__).parent)
-        self._process = subprocess.Popen(
-            [sys.executable, AGENT, self._script], env=self._env | {"PYTHONPATH": tests}
-        )
+        paths = [str(Path(clirun.__file__).parent), os.environ.get("PYTHONPATH", "")]
+        env = self._env | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+        self._process = subprocess.Popen([sys.executable, AGENT, self._script], env=env)
         return self
 
     def kill(self) -> bool:
