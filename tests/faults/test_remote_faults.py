@@ -1,7 +1,8 @@
 """An op that is published, and a queue that is: killed or failed at call k of the system.
 
 Outcome each time: what was acknowledged is at the remote, what was said is true, nothing is there
-twice, and the next op goes through. The suite takes every eleventh call, or fewer; at scale 11 every one.
+twice, and the next op goes through. The suite takes every
+eleventh call, or fewer; at scale 11 every one.
 """
 
 from __future__ import annotations
