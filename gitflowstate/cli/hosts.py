@@ -22,19 +22,25 @@ from gitflowstate.queueing import QUEUED
 from gitflowstate.reconcile import Standing
 
 _LONG_S = 600.0  # for what moves whole histories
+_READING_S = 10.0  # for an answer that can be had without the remote
 
 
-def transport(gitdir: Path, url: str, *, long: bool = False) -> Transport:
+def transport(gitdir: Path, url: str, *, long: bool = False, reading: bool = False) -> Transport:
     """Return the way to the remote of a repository; `long` for whole histories."""
     wait = config.remote_timeout()
-    wait = max(wait, _LONG_S) if long else wait
+    if long:
+        wait = max(wait, _LONG_S)
+    elif reading:
+        wait = min(wait, _READING_S)
     return Transport(gitdir, url, config.environment(), timeout_s=wait)
 
 
-def published(repo: Repository, place: Location, *, long: bool = False) -> PublishedRefs:
-    """Return main as the remote decides it."""
+def published(
+    repo: Repository, place: Location, *, long: bool = False, reading: bool = False
+) -> PublishedRefs:
+    """Return main as the remote decides it; who only reads waits less long."""
     assert place.remote is not None
-    way = transport(place.gitdir, place.remote, long=long)
+    way = transport(place.gitdir, place.remote, long=long, reading=reading)
     refs = PublishedRefs(repo, way, patience_s=config.remote_timeout())
     output.about = About(repo, place, way, refs)
     return refs
@@ -54,7 +60,7 @@ def joined(repo: Repository, place: Location, *, writing: bool, offline: bool) -
     """
     if offline:
         return {"refs": queued(repo, place), "definition": QUEUED}
-    refs = published(repo, place)
+    refs = published(repo, place, reading=not writing)
     if not writing:
         _ask(refs)
     return {"refs": refs}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from clirun import Cli, here
-from flowrepo import Lab
+from flowrepo import Lab, imported, put
 from gitrepo import MAIN, child, code_of, fsck, git, overwrite
 from hostbench import main_of, remote, subjects
 
@@ -93,6 +93,21 @@ def test_c9_a_remote_at_a_path_has_its_hooks_run(bare, hosts):
     before = main_of(bare)
     one("note", "f-1", "x")
     assert (bare / "seen").read_text().split() == [MAIN, before, main_of(bare)]
+
+
+@pytest.mark.req("C9")
+def test_c9_our_own_hook_at_the_remote_takes_what_we_push_and_nothing_made_by_hand(bare, hosts):
+    one, two = hosts
+    assert here("hooks", "install", "--repo", bare).code == 0
+    two.run("note", "f-1", "queued", "--offline")
+    one("note", "f-1", "x")
+    two("sync")
+    edit = put(flow_path("f-1"), {**two.flow("f-1"), "goal": "changed"})
+    good = two.head
+    imported(two.gitdir, edit)
+    assert two.run("sync").code == 77
+    two.git("update-ref", MAIN, good)
+    assert here("hooks", "remove", "--repo", bare).code == 0
 
 
 @pytest.mark.req("F10")
