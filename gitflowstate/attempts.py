@@ -21,18 +21,36 @@ _RACES = ("stale info", "fetch first", "non-fast-forward", "failed to update ref
 _DISK = ("unpack", "missing necessary objects", "remote failure", "failed to write")
 
 
+def is_race(refusal: str) -> bool:
+    """Tell whether a server refused because somebody else was faster."""
+    return any(word in refusal for word in _RACES)
+
+
 class Attempts:
     """How often one commit was sent, how it ended, and when to give up."""
 
-    def __init__(self, patience_s: float) -> None:
+    def __init__(self, patience_s: float, races: int = 0) -> None:
         self._deadline = time.monotonic() + patience_s
-        self._count = self._unsent = self._dropped = 0
+        self._count = races  # that the op has lost with other commits
+        self._unsent = self._dropped = 0
         self._open = False  # whether one may still be under way
 
     def rest(self) -> None:
         """Wait a while that grows, and differs from that of others."""
         time.sleep(reconcile.pause(self._count, random()))  # noqa: S311  jitter
         self._count += 1
+
+    def beaten(self, refusal: str | None) -> None:
+        """Let others go first after a race that the remote decided; what is asked then is new."""
+        if refusal is not None and is_race(refusal):
+            self.rest()
+
+    def passed(self) -> None:
+        """Go on with another commit, since this one cannot land any more. Raises Unavailable."""
+        if self._is_over():
+            raise Unavailable(
+                "others were always faster at the remote", hint="run the same command again"
+            )
 
     def unsent(self, error: NotSent) -> None:
         """Try again what did not leave, or give up. Raises Unavailable, or Uncertain."""
@@ -60,7 +78,7 @@ class Attempts:
                 f"the remote could not store the commit: {refusal}",
                 hint="its disk may be full: ask who keeps it, then run the same command again",
             )
-        if refusal is not None and not any(word in refusal for word in _RACES):
+        if refusal is not None and not is_race(refusal):
             raise Denied(
                 f"the remote refuses to move main: {refusal}",
                 hint="a rule or a hook there decides: ask who keeps it",

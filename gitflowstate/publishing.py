@@ -82,6 +82,8 @@ class PublishedRefs:
         self.asked = False  # whether the remote has answered since this began
         self._fresh = False  # whether main is as the remote had it a moment ago
         self._looked = time.monotonic()
+        self._until: float | None = None  # when the op that is in work is given up
+        self._races = 0  # which it has lost
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────
 
@@ -151,10 +153,11 @@ class PublishedRefs:
                 found = follow(self.repo)
                 if found is not None or self.repo.ref(TRACKED) is None:
                     raise _unsynced(found)
+            self._until, self._races = time.monotonic() + self.patience_s, 0
             try:
                 yield
             finally:
-                self._fresh = False
+                self._until, self._fresh = None, False
 
     def publish(self, ref: str, old: Oid | None, staged: Staged, log: str) -> bool:
         """Store the staged objects, move main at the remote and then here; False for a lost race.
@@ -180,9 +183,10 @@ class PublishedRefs:
     def land(self, ref: str, old: Oid | None, new: Oid) -> bool:
         """Move a ref at the remote from a value to a commit; False if the race was lost.
 
-        After a lost race main here is what won it.
+        After a lost race main here is what won it; too many of them are Unavailable.
         """
-        attempts = Attempts(self.patience_s)
+        left = self.patience_s if self._until is None else self._until - time.monotonic()
+        attempts = Attempts(left, self._races)
         while True:
             try:
                 refusal = self.remote.push(ref, old, new)
@@ -204,6 +208,7 @@ class PublishedRefs:
             if refusal is None and self.remote.refs(ref).get(ref) == new:
                 self._note(old, new)
                 return True
+            attempts.beaten(refusal)
             self.ask()
             there = self.repo.ref(TRACKED)
             within = there is not None and self.repo.is_within(new, there, old)
@@ -215,7 +220,8 @@ class PublishedRefs:
         if within:
             return True
         if there != old:
-            attempts.rest()
+            self._races += 1
+            attempts.passed()
             return False
         attempts.again(refusal)
         return None

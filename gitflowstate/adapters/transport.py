@@ -34,6 +34,7 @@ from gitflowstate.syscalls import (
 
 _NAME = "origin"
 _ASKED = "asked"  # its time is when the remote last answered
+_WEB = ("http://", "https://")
 _LINKS = ("objects", "refs", "packed-refs", "shallow")
 _MISSING = re.compile(
     r"does not appear to be a git repository|not found|not exported", re.IGNORECASE
@@ -142,8 +143,10 @@ class Transport(GitRemote):
 
     def _web(self) -> str | None:
         """Return the URL to push to where that is over HTTP, as a person's settings rewrite it."""
+        if not self.url.startswith(_WEB):
+            return None
         code, out, _ = self.attempt("remote", "get-url", "--push", _NAME)
-        return out.strip() if code == 0 and out.startswith(("http://", "https://")) else None
+        return out.strip() if code == 0 and out.startswith(_WEB) else None
 
     def refs(self, *names: str) -> dict[str, str]:
         """Return what each ref holds there. Raises Unavailable or Denied."""

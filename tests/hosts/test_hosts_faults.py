@@ -10,13 +10,13 @@ import clirun
 import pytest
 import wires
 from fakes.githttp import PASSWORD
-from fakes.gitservers import refuse
+from fakes.gitservers import hook, refuse
 from fakes.listening import free_port
 from fakes.proxy import Proxy
 from gitrepo import MAIN, fsck, git
 
 UPDATE = ("update", "f-1", "--progress", "Half of it", "--key", "k1")
-BRIEF = {"GFS_REMOTE_TIMEOUT": "0.5"}
+BRIEF, LONGER = {"GFS_REMOTE_TIMEOUT": "0.5"}, {"GFS_REMOTE_TIMEOUT": "4"}
 
 
 @pytest.fixture
@@ -34,7 +34,8 @@ def founded(tmp_path, wire):
 
 # ── the network ─────────────────────────────────────────────────────────────────────────────────
 
-CODES = {"cut": (0,), "late": (7, 75), "hang": (75,), "reset": (75,), "drop": (75,)}
+CODES = {"cut": (0,), "late": (7,), "hang": (75,), "reset": (75,), "drop": (75,)}
+WAIT = {"hang": BRIEF, "late": LONGER}  # what else is there ends by itself
 
 
 @pytest.mark.req("F10")
@@ -47,12 +48,12 @@ def test_a_push_that_breaks_is_made_once_by_running_it_again(serve, tmp_path, ki
         through = wire._replace(url=wire.url.replace(str(wire.server.port), str(proxy.port)))
         host = founded(tmp_path, through)
         proxy.mode = mode
-        result = host.run(*UPDATE, env=BRIEF)
+        result = host.run(*UPDATE, env=WAIT.get(mode))
         assert result.code in CODES[mode], result
         assert proxy.broken
         assert not clirun.HARMFUL.search(result.err)
         assert "Traceback" not in result.err
-        read = host.run("show", "f-1", env=BRIEF)  # what is known here is still to be had
+        read = host.run("show", "f-1", env=WAIT.get(mode))  # what is known here is still to be had
         assert read.out.startswith("f-1 r2" if mode == "cut" else "f-1 r1")
         proxy.mode = "pass"
         assert host.run(*UPDATE).code == 0
@@ -139,10 +140,29 @@ def test_over_ssh_without_the_right_key_and_with_another_host(serve, tmp_path):
 def test_a_hook_of_the_server_decides(serve, tmp_path, kind):
     wire = serve(kind)
     host = founded(tmp_path, wire)
-    hook = refuse(wire.bare)
+    closed = refuse(wire.bare)
     error = host.refuses(77, *UPDATE)
     assert "pre-receive hook declined" in error["message"]
-    hook.unlink()
+    closed.unlink()
+    host(*UPDATE)
+    wires.sound(wire, host, flows={"f-1": 2})
+
+
+OVERTAKING = """\
+unset GIT_QUARANTINE_PATH GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES
+old=$(git rev-parse refs/heads/main)
+git update-ref refs/heads/main "$(git commit-tree -p "$old" -m faster "$old^{tree}")" "$old"
+"""
+
+
+@pytest.mark.req("C8")
+def test_others_who_are_always_faster_are_given_up_on(serve, tmp_path):
+    wire = serve("path")
+    host = founded(tmp_path, wire)
+    overtaking = hook(wire.bare, "pre-receive", OVERTAKING)
+    result = host.run(*UPDATE, env=LONGER)
+    assert (result.code, "faster" in result.err) == (75, True)
+    overtaking.unlink()
     host(*UPDATE)
     wires.sound(wire, host, flows={"f-1": 2})
 
@@ -177,7 +197,7 @@ def test_a_remote_whose_disk_is_full(small, kind):
     with wires.opened(kind, small) as wire:
         host = founded(small.parent, wire)
         filling = filled(small)
-        result = host.run(*UPDATE, env=BRIEF)
+        result = host.run(*UPDATE, env=LONGER)
         assert result.code in (7, 75), result
         assert git(wire.bare, "rev-parse", MAIN) == host.head
         filling.unlink()
