@@ -6,8 +6,8 @@ import os
 import stat
 
 import pytest
-from flowrepo import Lab, imported
-from gitrepo import MAIN, fsck, git
+from flowrepo import Lab, imported, objects
+from gitrepo import MAIN, fsck, git, intercepted
 
 from gitflowstate import location
 from gitflowstate.adapters import transport
@@ -116,6 +116,35 @@ def test_main_is_brought_forward_only(lab, bare):
     assert remote.track(MAIN, TRACKED) == "absent"
     assert lab.repo.ref(TRACKED) == second
     assert lab.head == first
+
+
+def synced(act):
+    """Return the folders of objects that were synced while something was done."""
+    found = set()
+
+    def noted(_number, name, real, arguments):
+        if name == "open" and arguments[1] & os.O_DIRECTORY:
+            found.add(str(arguments[0]).partition("/objects/")[2])
+        return real(*arguments)
+
+    with intercepted(noted):
+        act()
+    return found - {""}
+
+
+@pytest.mark.req("F2")
+def test_what_came_is_synced_and_where_nothing_came_nothing_is(lab, bare):
+    remote = way(lab)
+    assert remote.push(MAIN, None, lab.head) is None
+    assert synced(lambda: remote.track(MAIN, TRACKED)) == set()
+    imported(bare)
+    before = objects(lab.gitdir)
+    touched = synced(lambda: remote.track(MAIN, TRACKED))
+    assert {oid[:2] for oid in objects(lab.gitdir) - before} <= touched
+    # Whoever brought it may have been killed before that; main is not there yet.
+    for folder in lab.gitdir.glob("objects/*"):
+        os.utime(folder, (1, 1))
+    assert synced(lambda: remote.track(MAIN, TRACKED)) >= touched
 
 
 def test_many_bring_the_same_at_once(lab, bare):
