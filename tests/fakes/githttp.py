@@ -45,8 +45,8 @@ class GitHttp:
         if self.password is None:
             return True
         scheme, _, pair = given.partition(" ")
-        _, _, password = base64.b64decode(pair or "").partition(b":")
-        return scheme == "Basic" and password == self.password.encode()
+        wanted = f"{USER}:{self.password}".encode()
+        return scheme == "Basic" and base64.b64decode(pair) == wanted
 
     def stop(self) -> None:
         """Close the port."""
