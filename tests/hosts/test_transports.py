@@ -9,6 +9,8 @@ import pytest
 import wires
 from scaling import scale
 
+LONG = (pytest.mark.long, pytest.mark.timeout(7200))
+
 
 def updates(host: str, flow: str, count: int) -> list[list[str]]:
     """Return commands that record some progress each; a repeat of one is known by its key."""
@@ -28,10 +30,12 @@ def disturbed(agents: list[wires.Agent], kills: int, chance: random.Random) -> N
 
 
 @pytest.mark.req("C8", "C9", "F10")
-@pytest.mark.parametrize("kind", wires.KINDS)
 @pytest.mark.parametrize(
-    ("count", "rounds"),
-    [(3, 1), pytest.param(50, scale(1), marks=[pytest.mark.long, pytest.mark.timeout(7200)])],
+    ("kind", "count", "rounds"),
+    [
+        *((kind, 3, 1) for kind in ("path", "password", "ssh", "git")),
+        *(pytest.param(kind, 50, scale(1), marks=LONG) for kind in wires.KINDS),
+    ],
 )
 def test_two_hosts_update_one_flow(tmp_path, kind, count, rounds):
     seed = random.randrange(10**9)
