@@ -1,4 +1,4 @@
-"""Two hosts and one flow, over every transport; and claims, of which one wins, wherever made."""
+"""Two hosts and one flow, over every transport, killed now and then: nothing lost or doubled."""
 
 from __future__ import annotations
 
