@@ -141,7 +141,8 @@ class About:
         if not known["asked"]:
             when = self._way.asked()
             age = "never" if when is None else f"{_span(time.time() - when)} ago"
-            lines.append(f"note: the remote was not asked; it last answered {age}")
+            how = "the remote was not asked" if self._refs is None else "the remote was not heard"
+            lines.append(f"note: {how}; it last answered {age}")
         return "\n".join(lines)
 
 

@@ -91,6 +91,7 @@ def failure(error: GfsError, *, as_json: bool) -> None:
         if violation["message"] not in error.message:
             line = f"{violation['path'] or 'the document'}: {violation['message']}"
             _write(sys.stderr, f"  {prose.terminal(line, lines=False)}")
+    _say_about()
     if error.hint:
         _write(sys.stderr, f"hint: {prose.terminal(error.hint, lines=False)}")
 

@@ -320,6 +320,9 @@ def test_a_remote_out_of_reach_stops_writing_and_not_reading(bare, one):
     head = one.head
     done = one.run("note", "f-1", "x", env={"GFS_REMOTE_TIMEOUT": "1"})
     assert done.code == 75, done
+    lines = done.err.splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["error", "note", "hint"]
+    assert lines[1].startswith("note: the remote was not heard; it last answered ")
     shown = one.run("show", "f-1", "--json")
     assert shown.code == 0
     assert "this is what was known here" in shown.err
