@@ -1,7 +1,7 @@
 """How often one commit is sent to the remote, how that ended, and when to give up.
 
 Rules: what did not leave this machine is Unavailable; what may have arrived and is seen nowhere is
-Uncertain, unless the remote itself refused it. Pauses grow, and differ between those who wait.
+Unknown, unless the remote itself refused it. Pauses grow, and differ between those who wait.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from random import random
 from typing import NoReturn
 
 from gitflowstate import reconcile
-from gitflowstate.delivery import NotSent
-from gitflowstate.errors import Denied, GfsError, Unavailable, Uncertain
+from gitflowstate.delivery import NotSent, Unknown
+from gitflowstate.errors import Denied, GfsError, Unavailable
 
 _UNSENT = 3  # attempts to reach a remote at all
 _DROPPED = 3  # times that it may say yes without doing it
@@ -53,7 +53,7 @@ class Attempts:
             )
 
     def unsent(self, error: NotSent) -> None:
-        """Try again what did not leave, or give up. Raises Unavailable, or Uncertain."""
+        """Try again what did not leave, or give up. Raises Unavailable, or Unknown."""
         self._unsent += 1
         if self._unsent >= _UNSENT or self._is_over():
             self._end(error)
@@ -64,7 +64,7 @@ class Attempts:
         self._open = True
 
     def unseen(self, error: GfsError, *, refused: bool) -> None:
-        """Look again, or give up. Raises the error, or Uncertain where something may be there."""
+        """Look again, or give up. Raises the error, or Unknown where something may be there."""
         self._open = self._open or not refused
         self._unsent += 1
         if self._unsent >= _UNSENT or self._is_over():
@@ -72,7 +72,7 @@ class Attempts:
         self.rest()
 
     def again(self, refusal: str | None) -> None:
-        """Send again what is not there, or give up. Raises Denied, Unavailable or Uncertain."""
+        """Send again what is not there, or give up. Raises Denied, Unavailable or Unknown."""
         if refusal is not None and any(word in refusal for word in _DISK):
             raise Unavailable(
                 f"the remote could not store the commit: {refusal}",
@@ -93,7 +93,7 @@ class Attempts:
 
     def _end(self, error: GfsError) -> NoReturn:
         if self._open:
-            raise Uncertain(
+            raise Unknown(
                 f"whether the remote has it is unknown: {error.message}",
                 hint="read again when it answers, before doing it again; --key makes that safe",
             ) from error
