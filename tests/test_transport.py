@@ -6,6 +6,7 @@ import os
 import stat
 
 import pytest
+from fakes.loopback import Loopback
 from flowrepo import Lab, imported, objects
 from gitrepo import MAIN, fsck, git, intercepted
 
@@ -15,6 +16,8 @@ from gitflowstate.adapters.transport import Transport
 from gitflowstate.delivery import NotSent
 from gitflowstate.errors import Denied, Rejected, Unavailable, Usage
 from gitflowstate.location import TRACKED
+
+SECRET = "t0p-secret"
 
 
 @pytest.fixture
@@ -233,3 +236,32 @@ def test_who_may_not_come_in_is_told_what_lets_in(lab):
         assert "GFS_SSH_COMMAND" in _access(url)
     for url in ("/srv/x", "file:///srv/x", "git://h/x"):
         assert "GFS_" not in _access(url)
+
+
+@pytest.mark.req("X-04")
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_token_goes_to_the_host_of_the_url_and_to_no_other(lab, status):
+    """Another that the first one names, in an answer or for a password, is not asked at all."""
+    first, second = Loopback(), Loopback()
+    try:
+        first.script = [status] * 20
+        elsewhere = f"http://127.0.0.1:{second.port}/flows.git/info/refs?service=git-upload-pack"
+        first.headers = (("Location", elsewhere),)
+        url = f"http://127.0.0.1:{first.port}/flows.git"
+        git(lab.gitdir / "gfs/remote", "config", "remote.origin.url", url)
+        remote = way(lab, url, GFS_GIT_TOKEN=SECRET)
+        for act in (
+            lambda: remote.refs(MAIN),
+            lambda: remote.track(MAIN, TRACKED),
+            lambda: remote.push(MAIN, None, lab.head),
+        ):
+            with pytest.raises((Unavailable, Denied)) as error:
+                act()
+            assert SECRET not in error.value.message
+        given = {request.headers.get("Authorization") for request in first.requests}
+        assert len(given) == 1
+        assert None not in given  # it was shown where it belongs
+        assert second.requests == []
+    finally:
+        first.stop()
+        second.stop()
