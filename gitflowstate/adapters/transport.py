@@ -118,7 +118,15 @@ class Transport(GitRemote):
     ) -> None:
         token = environment.get("GFS_GIT_TOKEN")
         folder = gitdir / REMOTE
-        super().__init__(folder, url, environment, token=token, named=_NAME, timeout_s=timeout_s)
+        super().__init__(
+            folder,
+            url,
+            environment,
+            token=token,
+            folder=folder,  # wherever we stand, even where there is no folder any more
+            named=_NAME,
+            timeout_s=timeout_s,
+        )
         self.objects = gitdir / "objects"
         self._asked = folder / _ASKED
         self._read_back: dict[str, str] = {}  # what a push that was just answered saw afterwards

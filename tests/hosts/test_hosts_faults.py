@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import sys
 
 import clirun
 import pytest
@@ -81,6 +82,19 @@ def test_nobody_answers(serve, tmp_path):
     assert "known here" in told.err
     (host.gitdir / "gfs/remote/config").write_text(there)
     wires.sound(wire, host, flows={"f-1": 1})
+
+
+def test_a_working_folder_that_is_gone_is_no_matter(serve, tmp_path):
+    wire = serve("path")
+    host = founded(tmp_path, wire)
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    code = f"import os, sys; os.rmdir({str(gone)!r}); os.execvp(sys.argv[1], sys.argv[1:])"
+    words = [sys.executable, "-c", code, clirun.SCRIPT, *UPDATE]
+    env = os.environ | {"GFS_REPO": str(host.folder)}
+    done = subprocess.run(words, cwd=gone, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "f-1 r2 running\n"), done
+    wires.sound(wire, host, flows={"f-1": 2})
 
 
 # ── who may come in ─────────────────────────────────────────────────────────────────────────────
