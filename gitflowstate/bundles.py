@@ -22,7 +22,8 @@ from gitflowstate.syscalls import calls, fsync_folder, reported
 from gitflowstate.view import View
 
 OURS = "refs/gfs"
-REFSPECS = (f"{MAIN}:{MAIN}", f"{OURS}/*:{OURS}/*")
+_REMOTE = f"{OURS}/remote/"  # what the remote had when it was asked: of no use in a copy
+REFSPECS = (f"{MAIN}:{MAIN}", f"{OURS}/*:{OURS}/*", f"^{_REMOTE}*")
 
 # Brings the refs of a copy into a repository, and returns what each of them holds there.
 Fetch = Callable[[Path], dict[str, Oid]]
@@ -47,7 +48,12 @@ def refs_of(repo: Repository) -> dict[str, Oid]:
             f"{repo.gitdir} is a shallow clone: it does not have all of its history",
             hint="back up the repository that it was cloned from",
         )
-    return {MAIN: main} | repo.refs(OURS)
+    return {MAIN: main} | {name: oid for name, oid in repo.refs(OURS).items() if _is_kept(name)}
+
+
+def _is_kept(name: str) -> bool:
+    """Tell whether a ref is one that a copy has."""
+    return name == MAIN or (name.startswith(f"{OURS}/") and not name.startswith(_REMOTE))
 
 
 # ── a bundle ────────────────────────────────────────────────────────────────────────────────────
@@ -131,7 +137,7 @@ def fetching(source: str) -> tuple[str, ...]:
 def told_refs(listing: str) -> dict[str, Oid]:
     """Return the refs of ours in what `git ls-remote` printed. Raises NotFound without a main."""
     pairs = (line.split("\t", 1) for line in listing.splitlines() if "\t" in line)
-    refs = {name: oid for oid, name in pairs if name == MAIN or name.startswith(f"{OURS}/")}
+    refs = {name: oid for oid, name in pairs if _is_kept(name)}
     if MAIN not in refs:
         raise NotFound("the copy has no main: it holds no flows", hint="name another copy")
     return refs
@@ -162,11 +168,11 @@ def restore(
         refs.update(fetch(gitdir))
         reports.append(_judged(gitdir, refs, progress))
         location.mark(gitdir, view=view)
-        _sync_folders(gitdir)
+        sync_folders(gitdir)
 
     founding.place(folder, begin)
     place = location.at(folder)
-    return Restored(place, refs, reports[0], _shown(place, timeout))
+    return Restored(place, refs, reports[0], shown(place, timeout))
 
 
 def _judged(
@@ -178,14 +184,14 @@ def _judged(
         return history.verify(repo, refs[MAIN], progress=progress)
 
 
-def _sync_folders(gitdir: Path) -> None:
+def sync_folders(gitdir: Path) -> None:
     """Let the names of what Git wrote survive a power cut; the files themselves it has synced."""
     with reported("sync", str(gitdir)):
         for path, _, _ in os.walk(gitdir, topdown=False):
             fsync_folder(path)
 
 
-def _shown(place: location.Location, timeout: float) -> list[str]:
+def shown(place: location.Location, timeout: float) -> list[str]:
     """Make the view; what goes wrong is a warning."""
     if not place.view:
         return []

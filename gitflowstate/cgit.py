@@ -46,12 +46,18 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that Git gets: the caller's, but for what would steer it."""
     kept = {name: value for name, value in given.items() if not name.startswith("GIT_")}
     kept.pop("GFS_GIT_TOKEN", None)
-    return kept | {
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_ASKPASS": "",  # set and empty: nothing else is looked for
-        "GIT_ALLOW_PROTOCOL": _PROTOCOLS,
-        "LC_ALL": "C.UTF-8",
-    }
+    ssh = given.get("GFS_SSH_COMMAND")
+    return (
+        kept
+        | ({"GIT_SSH_COMMAND": ssh} if ssh else {})
+        | {
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_ASKPASS": "",  # set and empty: nothing else is looked for
+            "SSH_ASKPASS_REQUIRE": "never",
+            "GIT_ALLOW_PROTOCOL": _PROTOCOLS,
+            "LC_ALL": "C.UTF-8",
+        }
+    )
 
 
 def is_installed(given: Mapping[str, str]) -> bool:
@@ -82,8 +88,11 @@ def start(
     folder: Path | None = None,
     timeout_s: float | None = None,
     keep_open: tuple[int, ...] = (),
+    feed: str | None = None,
 ) -> Ended:
     """Run one command to its end; `keep_open` are descriptors that it shares with us.
+
+    `feed` is its standard input.
 
     Raises GfsError where Git is not installed.
     """
@@ -92,7 +101,7 @@ def start(
     try:
         process = subprocess.Popen(  # noqa: S603  Git itself
             command,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if feed is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
@@ -106,20 +115,26 @@ def start(
             hint="install git (2.36 or newer), then run the same command again",
         ) from None
     try:
-        out, err = process.communicate(timeout=timeout_s)
+        out, err = process.communicate(feed.encode() if feed else None, timeout=timeout_s)
     except subprocess.TimeoutExpired:
-        _end(process)
-        return Ended(-1, "", f"no answer within {timeout_s:g} s")
+        told = _end(process).decode("utf-8", "replace")
+        return Ended(-1, "", f"{told}\nno answer within {timeout_s:g} s")
     except BaseException:
         _end(process)
         raise
     return Ended(process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+def _end(process: subprocess.Popen[bytes]) -> bytes:
+    """End a command and what it started; return what it had said of itself."""
+    told = b""
+    for number, wait in ((signal.SIGTERM, 1.0), (signal.SIGKILL, None)):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)  # asked first, so that it takes its lock files along
+        with suppress(subprocess.TimeoutExpired):
+            told = process.communicate(timeout=wait)[1]
+            break
+    return told
 
 
 def plain(text: str) -> str:

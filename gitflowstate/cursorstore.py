@@ -21,7 +21,8 @@ from gitflowstate.definitions import Definition
 from gitflowstate.errors import Corrupt, NotFound, Stale
 from gitflowstate.git import Repository
 from gitflowstate.model import Value
-from gitflowstate.store import Refs, Store
+from gitflowstate.movers import Refs
+from gitflowstate.store import Store
 from gitflowstate.watchops import Begin, CursorOp
 
 

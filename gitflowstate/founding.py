@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,13 +52,19 @@ class Founded(NamedTuple):
     warnings: list[str]
 
 
-def init(folder: Path, *, view: bool = True, command: str = _COMMAND) -> Founded:
+def init(
+    folder: Path,
+    *,
+    view: bool = True,
+    begin: Callable[[Path], None] | None = None,
+    command: str = _COMMAND,
+) -> Founded:
     """Make a flow repository in a folder, or find the one that it holds.
 
-    A `.gfs` inside another repository's work tree is also entered in that repository's
-    `info/exclude`. `command` is what a hint names. Rejected if the folder holds a repository that
-    gfs did not make, Corrupt if it holds a damaged one, Unavailable if another process goes on
-    making one there.
+    `begin` makes it at a path aside, if it is to be another than an empty one; `command` is what a
+    hint names. A `.gfs` inside another repository's work tree is also entered in that repository's
+    `info/exclude`. Rejected if the folder holds a repository that gfs did not make, Corrupt if it
+    holds a damaged one, Unavailable if another process goes on making one there.
     """
     folder = Path(os.path.abspath(folder))  # noqa: PTH100  links stay as the person wrote them
     found = _present(folder, command)
@@ -68,7 +75,7 @@ def init(folder: Path, *, view: bool = True, command: str = _COMMAND) -> Founded
         _make_folders(folder)
         with _alone_in(folder):
             found = _present(folder, command)
-            if found is None and _make(folder, view=view):
+            if found is None and _moved_in(folder, begin or partial(_begin, view=view)):
                 made = Location(folder, folder / ".git", MAIN, writable=True, view=view)
                 return Founded(made, made=True, warnings=warnings)
             found = found or _present(folder, command)
@@ -208,12 +215,8 @@ def place(folder: Path, begin: Callable[[Path], None]) -> None:
                 raise _refused(folder, "it is not empty", "a new or an empty folder")
 
 
-def _make(folder: Path, *, view: bool) -> bool:
-    """Make the repository aside and move it into place; False if another one came first."""
-    return _moved_in(folder, lambda aside: _begin(aside, view=view))
-
-
 def _moved_in(folder: Path, begin: Callable[[Path], None]) -> bool:
+    """Make the repository aside and move it into place; False if another one came first."""
     aside = folder / random_name(_ASIDE)
     try:
         begin(aside)

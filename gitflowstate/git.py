@@ -167,6 +167,8 @@ class Repository:
     def write(self, staged: Staged) -> None:
         """Store the staged objects durably; no ref moves."""
         self._objects.write(staged.objects)
+        for oid, tree in staged.trees.items():
+            self._trees.remember(oid, tree, 40 * len(tree))
 
     def set_aside(self, ref: str) -> bool:
         """Move the file of a ref that holds no commit id aside; return whether that was done.
@@ -182,9 +184,12 @@ class Repository:
             return moved is not None
         return False
 
-    def is_within(self, wanted: Oid, head: Oid) -> bool:
-        """Return whether a commit is the head or one of its ancestors, as far as they are here."""
-        return self._within(head, wanted, None)
+    def is_within(self, wanted: Oid, head: Oid, stop: Oid | None = None) -> bool:
+        """Return whether a commit is the head or one of its ancestors, as far as they are here.
+
+        What lies behind `stop` is not looked at.
+        """
+        return self._within(head, wanted, stop)
 
     def publish(self, ref: str, old: Oid | None, staged: Staged, log: str) -> bool:
         """Store the staged objects and move a ref from `old` to the commit, durably.
@@ -194,16 +199,19 @@ class Repository:
         """
         if not staged.commit:
             raise AssertionError("publish needs a commit")
-        self._objects.write(staged.objects)
+        self.write(staged)
+        return self.move(ref, old, staged.commit, log, staged.time)
+
+    def move(self, ref: str, old: Oid | None, new: Oid, log: str, time: int) -> bool:
+        """Move a ref from `old` to a commit that is stored, as `publish` does; `time` is seconds.
+
+        Nothing asks whether `new` is built on `old`.
+        """
         with Swap(self._refs, self._modes, ref, self._within) as swap:
             try:
-                won = swap.run(old, staged.commit, Reflog(log, staged.time))
+                return swap.run(old, new, Reflog(log, time))
             finally:
                 self.warnings += swap.warnings
-        if won:
-            for oid, tree in staged.trees.items():
-                self._trees.remember(oid, tree, 40 * len(tree))
-        return won
 
     def _within(self, head: Oid, wanted: Oid, stop: Oid | None) -> bool:
         """Return whether a commit is the head or one of its ancestors, not looking past `stop`."""

@@ -217,7 +217,7 @@ def replay(repo: Repository, step: Step, definition: Definition = FLOWS) -> Reco
     Raises Corrupt where they differ, Invalid where the op cannot be read.
     """
     changed = _changed(repo, step, definition)
-    record = _record(repo, step, changed)
+    record = recorded(repo, step, changed)
     _check_family(record, definition)
     load = documents.salvage if definition.expendable else documents.load
     tree = step.parent.tree if step.parent else None
@@ -233,9 +233,14 @@ def replay(repo: Repository, step: Step, definition: Definition = FLOWS) -> Reco
     return record
 
 
-def _record(repo: Repository, step: Step, changed: dict[str, str | None]) -> Record:
+def recorded(repo: Repository, step: Step, changed: dict[str, str | None] | None = None) -> Record:
+    """Return what a commit of gfs says of itself, its long texts taken from its own tree.
+
+    `changed` spares the comparison with its parent. Raises Invalid where it cannot be read.
+    """
     files = {}
     if '"sha256":' in (step.trailers or {})["Gfs-Op"]:
+        changed = _changed(repo, step, FLOWS) if changed is None else changed
         blobs = (repo.blob(oid, MAX_DOCUMENT + 1) for oid in changed.values() if oid)
         files = large_parts(blobs)
     record = decode_message(step.commit.message, files)

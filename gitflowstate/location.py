@@ -22,18 +22,24 @@ from gitflowstate.syscalls import calls, lstat_or_none, read_regular, reported, 
 # What an ordinary clone is read from: what its origin had, before what is its own.
 CLONED = ("refs/remotes/origin/main", MAIN)
 POINTER = ".gfs"
+REMOTE = "gfs/remote"  # in a repository that gfs made: the way to its remote, if it has one
+TRACKED = "refs/gfs/remote/main"  # main as the remote last had it
 _FORMAT = "1"  # of a folder: what lies where beside the repository
 _POINTER_LIMIT = 4096
 
 
 class Location(NamedTuple):
-    """A flow repository: where it is, the ref that is read, and what may be done there."""
+    """A flow repository: where it is, the ref that is read, and what may be done there.
+
+    `remote` is where the repository is that decides, None where it is this one.
+    """
 
     folder: Path
     gitdir: Path
     ref: str
     writable: bool
     view: bool
+    remote: str | None = None
 
 
 def mark(gitdir: Path, *, view: bool) -> None:
@@ -64,7 +70,8 @@ def made_by_gfs(gitdir: Path) -> Location | None:
             f"{folder} has format {form}; this gfs knows {_FORMAT}", hint="upgrade gitflowstate"
         )
     view = folder != gitdir and ("gfs.view" not in config or is_true(config, "gfs.view"))
-    return Location(folder, gitdir, MAIN, writable=True, view=view)
+    remote = read_config(f"{gitdir}/{REMOTE}/config").get("remote.origin.url")
+    return Location(folder, gitdir, MAIN, writable=True, view=view, remote=remote)
 
 
 def at(folder: Path, trust: frozenset[str] = frozenset()) -> Location:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from gitflowstate.cursors import Cursor, Delivery
 from gitflowstate.history import Changes
@@ -73,6 +73,11 @@ class Cursors(Protocol):
         """Apply an op durably. Raises Stale where another watcher came first."""
 
 
+# What became of bringing a ref of the remote here: it is here; there is none; or what it holds is
+# not built on what it was when it was last brought.
+Tracked = Literal["here", "absent", "replaced"]
+
+
 class Remote(Protocol):
     """The origin of a repository: its refs, read and moved one at a time."""
 
@@ -85,10 +90,17 @@ class Remote(Protocol):
         `shallow` leaves out what came before it, where the repository's history is cut already.
         """
 
+    def track(self, name: str, into: str) -> Tracked:
+        """Bring a ref and what it needs to a private ref here, which only ever moves forward.
+
+        Raises Unavailable, Denied, or NotFound where there is no repository.
+        """
+
     def push(self, name: str, old: str | None, new: str) -> str | None:
         """Move a ref there from a value to a commit; return why it was refused, None if it moved.
 
-        Raises Unknown where no answer came: the ref has to be looked at.
+        Raises NotSent where nothing left this machine, Unknown where no answer came after
+        something did: the ref has to be looked at.
         """
 
     def try_push(self, name: str, commit: str) -> None:

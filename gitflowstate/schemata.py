@@ -150,7 +150,11 @@ _ENVELOPE: dict[str, Any] = {
     "description": "The one document that every verb prints under --json.",
     "type": "object",
     "required": ["schema_version", "ok"],
-    "properties": {"schema_version": {"type": "integer", "const": 1}, "ok": {"type": "boolean"}},
+    "properties": {
+        "schema_version": {"type": "integer", "const": 1},
+        "ok": {"type": "boolean"},
+        "remote": {"$ref": "#/$defs/Remote"},
+    },
     "if": {"properties": {"ok": {"const": True}}},
     "then": {
         "required": ["data"],
@@ -159,6 +163,22 @@ _ENVELOPE: dict[str, Any] = {
     "else": {"required": ["error"], "properties": {"error": {"$ref": "#/$defs/Error"}}},
     "unevaluatedProperties": False,
     "$defs": {
+        "Remote": {
+            "title": "Remote",
+            "description": "Where a remote decides: how old the answer is, what is queued here.",
+            "type": "object",
+            "required": ["asked", "as_of", "queued"],
+            "properties": {
+                "asked": {"description": "Whether it answered just now.", "type": "boolean"},
+                "as_of": {"description": "When it last answered.", "type": ["string", "null"]},
+                "queued": {
+                    "description": "Commits that are here alone; null where that is unknown.",
+                    "type": ["integer", "null"],
+                    "minimum": 0,
+                },
+            },
+            "additionalProperties": False,
+        },
         "Error": {
             "title": "Error",
             "description": "What was refused, what is there now, and the safe next step.",
@@ -172,7 +192,7 @@ _ENVELOPE: dict[str, Any] = {
                 "details": {"type": "object"},
             },
             "additionalProperties": False,
-        }
+        },
     },
 }
 

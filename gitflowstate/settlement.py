@@ -10,6 +10,7 @@ import time
 from typing import Any, NamedTuple, TypeVar
 
 from gitflowstate import claims, ops, taskops
+from gitflowstate.delivery import Unknown
 from gitflowstate.errors import GfsError, Invalid, NotFound, Rejected, Stale, Unavailable
 from gitflowstate.model import Flow, live
 from gitflowstate.ports import Clock, FlowStore, Job, Result
@@ -84,7 +85,7 @@ class Desk:
                     raise
                 # What cannot be stored cannot be a result; its text may be what is wrong.
                 result = Result(ok=False, text=f"its result was {error.name}", outcome="errored")
-            except Unavailable:
+            except (Unavailable, Unknown):  # what is there already is found to be there
                 if time.monotonic() >= deadline:
                     raise
                 time.sleep(POLL_S)

@@ -7,7 +7,7 @@ answered is believed only once the ref was read back.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 from gitflowstate.delivery import Unknown
 from gitflowstate.errors import Denied, Unavailable
@@ -66,6 +66,20 @@ class SharedRefs:
         if there == old:
             raise _refused(ref, refusal)
         return there is not None and self.repo.is_within(staged.commit, there)
+
+    def alone(self, timeout: float) -> AbstractContextManager[object]:
+        """Keep nobody out: at an origin the swap decides."""
+        del timeout
+        return nullcontext()
+
+    def renewed(self, name: str) -> bool:
+        """Tell that nothing is newer: a pass works with what it saw when it began."""
+        del name
+        return False
+
+    def version(self, name: str) -> Oid | None:
+        """Return the commit that a ref names."""
+        return self.ref(name)
 
 
 def _refused(ref: str, refusal: str | None) -> Denied | Unavailable:

@@ -8,34 +8,33 @@ merged. An op that changes nothing makes no commit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
 
 from gitflowstate import codec, documents, handmade, judgement, machine
 from gitflowstate.definitions import FLOWS, Definition
 from gitflowstate.documents import Broken
-from gitflowstate.errors import Corrupt, NotFound, Unavailable
+from gitflowstate.errors import (
+    Blocked,
+    Corrupt,
+    Invalid,
+    NotFound,
+    Rejected,
+    Stale,
+    Unavailable,
+)
 from gitflowstate.git import CommitInfo, Oid, Repository, Staged
 from gitflowstate.kinds import KINDS
 from gitflowstate.machine import State
 from gitflowstate.model import Flow, Value
+from gitflowstate.movers import Local, Refs
 from gitflowstate.ops import Op
 from gitflowstate.outcomes import Base, Outcome, check_rules, check_type, staged
 
 ATTEMPTS = 1000  # lost races, each of which somebody else won
+# What an op is refused with because of what stands at the head.
+_REFUSALS = (Blocked, Corrupt, Invalid, NotFound, Rejected, Stale)
 
 # Told of every commit while the lock is held: old head, new head, the bytes that changed.
 Published = Callable[[str, str, Mapping[str, bytes | None]], None]
-
-
-class Refs(Protocol):
-    """Where a ref is read and moved: the repository itself, or its origin."""
-
-    def ref(self, name: str) -> Oid | None:
-        """Return the commit that a ref names, which can be read; None where there is none."""
-
-    def publish(self, ref: str, old: Oid | None, staged: Staged, log: str) -> bool:
-        """Store the staged objects and move the ref; False if the race was lost."""
 
 
 class Store:
@@ -52,7 +51,7 @@ class Store:
         refs: Refs | None = None,
     ) -> None:
         self.repo = repo
-        self.refs = refs or repo
+        self.refs: Refs = refs or Local(repo)
         self.definition = definition
         self.ref = ref or definition.ref
         self.timeout = timeout
@@ -89,6 +88,14 @@ class Store:
 
     def flow(self, flow: str) -> Flow:
         """Return a flow at the head. Raises NotFound, or Corrupt when it may not be used."""
+        try:
+            return self._flow(flow)
+        except (NotFound, Corrupt):
+            if not self.refs.renewed(self.ref):
+                raise
+        return self._flow(flow)
+
+    def _flow(self, flow: str) -> Flow:
         head = self.head()
         state = documents.load(self.repo, head.tree, machine.places(flow))
         found = machine.find(flow, state)
@@ -128,7 +135,7 @@ class Store:
 
     def version(self) -> str | None:
         """Return the id of the head, which changes when anything does."""
-        return self.repo.ref(self.ref)
+        return self.refs.version(self.ref)
 
     def exists(self, flow: str) -> bool:
         """Tell whether the id is taken, by a live or an archived flow."""
@@ -147,6 +154,8 @@ class Store:
         ]
         if len(ids) == 1:
             return ids[0]
+        if not ids and self.refs.renewed(self.ref):
+            return self.resolve(prefix)
         if not ids and KINDS["Id"].accepts(prefix):
             return prefix
         raise NotFound(
@@ -164,27 +173,37 @@ class Store:
         commit is in place but may not survive a power cut.
         """
         op = self._checked(op)
-        with self._alone():
+        with self.refs.alone(self.timeout):
             for _ in range(ATTEMPTS):
-                outcome, staged = self._prepare(op)
-                if staged is None or self._publish(outcome, staged):
+                outcome = self._attempt(op)
+                if outcome is not None:
                     return outcome
         raise self._restless()
 
-    def _alone(self) -> AbstractContextManager[object]:
-        """Return the lock of the repository; of an origin there is none, and its swap decides."""
-        if self.refs is not self.repo:
-            return nullcontext()
-        from gitflowstate.locks import repository_lock  # noqa: PLC0415  start-up: readers lock nothing
-
-        return repository_lock(self.repo.gitdir, self.timeout)
+    def _attempt(self, op: Op) -> Outcome | None:
+        """Return what became of an op, None where it is to be applied again to a newer head."""
+        try:
+            outcome, staged = self._prepare(op)
+        except _REFUSALS:
+            if self.refs.renewed(self.ref):
+                return None
+            raise
+        if staged is None:
+            return None if self.refs.renewed(self.ref) else outcome
+        return outcome if self._publish(outcome, staged) else None
 
     def _restless(self) -> Unavailable:
         return Unavailable(f"{self.ref} moved {ATTEMPTS} times meanwhile", hint="run it again")
 
     def preview(self, op: Op) -> Outcome:
         """Return what `commit` would do, and write nothing."""
-        return self._prepare(self._checked(op), publishing=False)[0]
+        op = self._checked(op)
+        try:
+            return self._prepare(op, publishing=False)[0]
+        except _REFUSALS:
+            if not self.refs.renewed(self.ref):
+                raise
+        return self._prepare(op, publishing=False)[0]
 
     def _checked(self, op: Op) -> Op:
         op = codec.checked(op)

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from gitflowstate import graph, outlook, taskops, taskrules
+from gitflowstate.delivery import Unknown
 from gitflowstate.errors import Blocked, GfsError, Rejected, Unavailable
 from gitflowstate.kinds import Time
 from gitflowstate.model import Claim, Flow, Task, seconds
@@ -219,7 +220,7 @@ class Worker:
             until, fields = self.desk.lease_end(), {"task": name, "attempt": held.job.attempt}
             try:
                 self.desk.commit(self.desk.op(taskops.TaskRenew, **fields, until=until))
-            except Unavailable:
+            except (Unavailable, Unknown):
                 return  # there is half a lease left to try again
             except OVERTAKEN:
                 pass  # lost: its settlement will be refused as well, and its result kept

@@ -54,7 +54,8 @@ class Result(NamedTuple):
         assert self.out.count("\n") == 1
         found = json.loads(self.out)
         assert found["schema_version"] == 1
-        assert set(found) == {"schema_version", "ok", "data" if found["ok"] else "error"}
+        body = "data" if found["ok"] else "error"
+        assert set(found) - {"remote"} == {"schema_version", "ok", body}
         assert found["ok"] == (self.code == 0)
         return found
 

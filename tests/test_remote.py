@@ -6,11 +6,10 @@ import base64
 import json
 import os
 import subprocess
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from fakes.githttp import PASSWORD, GitHttp
 from flowrepo import Lab, imported
 from gitrepo import MAIN, git
 
@@ -19,7 +18,7 @@ from gitflowstate.delivery import Unknown
 from gitflowstate.errors import Denied, NotFound, Unavailable
 
 REF = "refs/gfs/cursors/team"
-SECRET = "t0p-secret"
+SECRET = PASSWORD
 
 
 @pytest.fixture
@@ -236,65 +235,15 @@ def test_where_the_origin_is_read_and_written(lab, clone, tmp_path):
 # ── over HTTP ───────────────────────────────────────────────────────────────────────────────────
 
 
-class _Backend(BaseHTTPRequestHandler):
-    """Git's own server, behind a password."""
-
-    root = ""
-    asked: list[str] = []  # noqa: RUF012  one server a test
-
-    def do_GET(self):
-        self._serve(b"")
-
-    def do_POST(self):
-        self._serve(self.rfile.read(int(self.headers["Content-Length"])))
-
-    def _serve(self, body):
-        given = self.headers.get("Authorization", "")
-        self.asked.append(given)
-        if given != "Basic " + base64.b64encode(f"x-access-token:{SECRET}".encode()).decode():
-            self.send_response(401)
-            self.send_header("WWW-Authenticate", 'Basic realm="flows"')
-            self.end_headers()
-            return
-        path, _, query = self.path.partition("?")
-        environ = {
-            **os.environ, "GIT_PROJECT_ROOT": self.root, "GIT_HTTP_EXPORT_ALL": "1",
-            "REMOTE_USER": "bot", "PATH_INFO": path, "QUERY_STRING": query,
-            "REQUEST_METHOD": self.command, "CONTENT_LENGTH": str(len(body)),
-            "CONTENT_TYPE": self.headers.get("Content-Type", ""),
-            "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
-            "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
-        }  # fmt: skip
-        done = subprocess.run(
-            ["git", "http-backend"], input=body, env=environ, capture_output=True, check=True
-        )
-        head, _, rest = done.stdout.partition(b"\r\n\r\n")
-        fields = dict(line.split(": ", 1) for line in head.decode().splitlines())
-        self.send_response(int(fields.pop("Status", "200").split()[0]))
-        for name, value in fields.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(rest)))
-        self.end_headers()
-        self.wfile.write(rest)
-
-    def log_message(self, *_):
-        """Say nothing."""
-
-
 @pytest.fixture
 def served(lab):
-    handler = type("Handler", (_Backend,), {"root": str(lab.folder), "asked": []})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/.git", handler
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    server = GitHttp(lab.folder, password=SECRET)
+    yield server.url(".git"), server
+    server.stop()
 
 
 def test_over_http_with_a_token(lab, clone, served):
-    url, handler = served
+    url, server = served
     # What a CI job's checkout leaves in the configuration must not come along.
     host = url.removesuffix(".git")
     git(clone, "config", f"http.{host}.extraHeader", "Authorization: Basic wrong")
@@ -307,8 +256,9 @@ def test_over_http_with_a_token(lab, clone, served):
     assert origin.push(REF, None, first) is None
     assert origin.refs(REF) == {REF: first}
     assert origin.push(REF, None, commit(clone, "b"))
-    assert {given.partition(" ")[0] for given in handler.asked} == {"Basic"}
-    assert not any("wrong" in given for given in handler.asked)
+    asked = [request.headers.get("Authorization", "") for request in server.requests]
+    assert {given.partition(" ")[0] for given in asked} == {"Basic"}
+    assert not any("wrong" in given for given in asked)
 
 
 @pytest.mark.parametrize("token", [None, "wrong"])

@@ -9,6 +9,7 @@ import pytest
 
 from gitflowstate import ops, settlement, taskops, worker
 from gitflowstate.adapters.memory import MemoryStore
+from gitflowstate.delivery import Unknown
 from gitflowstate.errors import GfsError, Rejected, Stale, Unavailable
 from gitflowstate.model import Flow, Plan, Step, Task, seconds
 from gitflowstate.ports import Result
@@ -640,6 +641,26 @@ def test_a_result_waits_for_a_store_that_is_out_of_reach():
     shelf = Shelf({"t1": ()})
     shelf.before["task done"] = [Unavailable("the lock is held"), Unavailable("still")]
     assert works(shelf).completed == 1
+
+
+@pytest.mark.parametrize("arrived", [False, True])
+def test_a_result_whose_fate_is_unknown_is_recorded_once(arrived):
+    """As where a remote took it and its answer was lost."""
+    shelf = Shelf({"t1": ()})
+    original = shelf.commit
+    lost = []
+
+    def commit(op):
+        if op.TAG == "task done" and not lost:
+            lost.append(original(op) if arrived else op)
+            raise Unknown("no answer")
+        return original(op)
+
+    shelf.commit = commit
+    assert works(shelf).completed == 1
+    assert lost
+    assert shelf.task("t1").status == "done"
+    assert shelf.flow().revision == 3  # made, claimed, settled
 
 
 def test_a_result_does_not_wait_longer_than_a_lease():

@@ -1,36 +1,51 @@
 """The origin of a repository, reached through C git: read its refs, fetch one, push one.
 
 Rules: Git starts with no GIT_ variable of ours, asks nobody, and runs no hook of this repository;
-those of the origin count. A token goes through the environment and never into an argument. Fetched
-objects stay without a ref; neither FETCH_HEAD nor configuration is written.
+those of the origin count. A token goes through the environment and never into an argument, to the
+host of the URL alone, which may send it nowhere else. Fetched objects stay without a ref, unless
+one of ours is named for them; neither FETCH_HEAD nor configuration is written.
 """
 
 from __future__ import annotations
 
 import base64
+import random
 import re
+import signal
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from gitflowstate import cgit
-from gitflowstate.delivery import Unknown
-from gitflowstate.errors import Denied, GfsError, NotFound, Unavailable
+from gitflowstate.delivery import NotSent, Unknown
+from gitflowstate.errors import Denied, GfsError, NotFound, Rejected, Unavailable
+from gitflowstate.ports import Tracked
 
 TIMEOUT_S = 120.0
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _OID = re.compile(r"[0-9a-f]{40}")
 _AUTH = re.compile(
     r"Authentication failed|could not read (Username|Password)|Permission denied"
-    r"|returned error: 40[13]|Access denied",
+    r"|returned error: 40[13]|Access denied|Host key verification failed"
+    r"|dubious ownership",
     re.IGNORECASE,
+)
+# What Git says once it has begun to send: whatever fails after that, something may have arrived.
+_SENDING = re.compile(r"objects:|^Total \d", re.MULTILINE)
+_LOCKED = re.compile(r"cannot lock ref|Unable to create .*\.lock|could not lock")
+_TRACKING = 7  # attempts while another process brings the same ref
+_FETCH = (
+    *("fetch", "--no-tags", "--no-write-fetch-head"),  # not --quiet: it would hide a refusal
+    *("--no-recurse-submodules", "--refmap="),
 )
 
 
 class GitRemote:
     """One origin; `gitdir` is the repository whose objects are used.
 
-    `cut` tells that history need not be whole there; a relative URL begins at `folder`.
+    `cut` tells that history need not be whole there; a relative URL begins at `folder`; `named` is
+    what the configuration of `gitdir` calls the origin, if it does.
     """
 
     def __init__(
@@ -43,6 +58,7 @@ class GitRemote:
         token: str | None = None,
         folder: Path | None = None,
         cut: bool = False,
+        named: str | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         self.gitdir = gitdir
@@ -50,12 +66,16 @@ class GitRemote:
         self._folder = folder
         self.url = url
         self.push_url = push_url or url
+        self._source = named or url
+        self._target = named or self.push_url
         self._timeout_s = timeout_s
         self._environment = _environment(environment, (url, self.push_url), token)
+        # Whoever a server sends us to is not who the token was given for.
+        self._options = ("-c", "http.followRedirects=false") if token else ()
 
     def refs(self, *names: str) -> dict[str, str]:
         """Return what each ref holds there. Raises Unavailable or Denied."""
-        told = self.run("ls-remote", "--quiet", "--", self.url, *names)
+        told = self.run("ls-remote", "--quiet", "--", self._source, *names)
         pairs = (line.split("\t", 1) for line in told.splitlines() if "\t" in line)
         found = {name: oid for oid, name in pairs if name in names}
         if not all(map(_OID.fullmatch, found.values())):
@@ -65,32 +85,57 @@ class GitRemote:
     def fetch(self, name: str, *, shallow: bool = False) -> None:
         """Bring the commit of a ref into the objects alone. Raises Unavailable or Denied."""
         cut = ["--depth=1"] if shallow and self.cut else []
-        self.run(
-            "fetch",
-            "--quiet",
-            "--no-tags",
-            "--no-write-fetch-head",
-            "--no-recurse-submodules",
-            "--refmap=",
-            *cut,
-            "--",
-            self.url,
-            name,
-        )
+        self.run(*_FETCH, *cut, "--", self._source, name)
+
+    def track(self, name: str, into: str) -> Tracked:
+        """Bring a ref and what it needs to a ref of ours, which only ever moves forward.
+
+        Raises Unavailable or Denied.
+        """
+        code, _, err = self._fetch_into(name, into)
+        if "shallow roots are not allowed" in err:
+            raise Rejected(
+                "the remote is a shallow clone: it does not have all of its history",
+                hint="name the repository that it was cloned from",
+            )
+        if code == 0:
+            return "here"
+        if "couldn't find remote ref" in err:
+            return "absent"
+        if "non-fast-forward" in err:
+            return "replaced"
+        if _LOCKED.search(err):
+            raise Unavailable(
+                f"another process holds the lock of {into}",
+                hint="run the same command again",
+                held=into,
+            )
+        raise self.failure(err)
+
+    def _fetch_into(self, name: str, into: str) -> cgit.Ended:
+        """Fetch into a ref, again while another process holds that."""
+        for attempt in range(_TRACKING):
+            ended = self.attempt(*_FETCH, "--", self._source, f"{name}:{into}")
+            if ended.code == 0 or not _LOCKED.search(ended.err):
+                break
+            time.sleep(random.random() * 0.02 * 2**attempt)  # noqa: S311  jitter
+        return ended
 
     def push(self, name: str, old: str | None, new: str) -> str | None:
         """Move a ref there from a value to a commit; return why it was refused, None if it moved.
 
-        Raises Unknown where no answer about the ref came, Denied for wrong credentials.
+        Raises NotSent where nothing left, Unknown where no answer about the ref came although
+        something may have, Denied for wrong credentials.
         """
         code, out, err = self.attempt(
             "push",
             "--porcelain",
+            "--progress",
             "--no-verify",
             "--no-follow-tags",
             f"--force-with-lease={name}:{old or ''}",
             "--",
-            self.push_url,
+            self._target,
             f"{new}:{name}",
         )
         for line in out.splitlines():
@@ -99,13 +144,23 @@ class GitRemote:
                 return None if flag != "!" else cgit.plain(rest.rsplit("\t", 1)[-1])
         if code == 0:
             return None
+        raise self.unanswered(code, err)
+
+    def unanswered(self, code: int, err: str) -> GfsError:
+        """Return the error for a push of whose ref nothing was told: Denied, NotSent or Unknown."""
         if _AUTH.search(err):
-            raise self.failure(err)
-        raise Unknown("the origin did not say what became of the push", hint="it is looked at")
+            return self.failure(err)
+        ended = bool(err.strip()) or code == -signal.SIGPIPE  # then it says nothing
+        if ended and not _SENDING.search(err):
+            return NotSent(
+                f"the origin is out of reach: {cgit.last_line(err)}",
+                hint="run the same command again",
+            )
+        return Unknown("the origin did not say what became of the push", hint="it is looked at")
 
     def try_push(self, name: str, commit: str) -> None:
         """Ask whether a ref could be moved there, and move none. Raises Unavailable or Denied."""
-        self.run("push", "--dry-run", "--no-verify", "--", self.push_url, f"+{commit}:{name}")
+        self.run("push", "--dry-run", "--no-verify", "--", self._target, f"+{commit}:{name}")
 
     def run(self, *arguments: str) -> str:
         """Run one Git command; return what it printed. Raises Unavailable or Denied."""
@@ -114,14 +169,15 @@ class GitRemote:
             raise self.failure(err)
         return out
 
-    def attempt(self, *arguments: str) -> cgit.Ended:
-        """Run one Git command, whatever becomes of it."""
+    def attempt(self, *arguments: str, feed: str | None = None) -> cgit.Ended:
+        """Run one Git command, fed with a text if there is one, whatever becomes of it."""
         return cgit.start(
             self.gitdir,
-            arguments,
+            (*self._options, *arguments),
             self._environment,
             folder=self._folder,
             timeout_s=self._timeout_s,
+            feed=feed,
         )
 
     def failure(self, err: str) -> GfsError:
@@ -130,7 +186,7 @@ class GitRemote:
         if _AUTH.search(err):
             return Denied(
                 f"the origin does not let us in: {said}",
-                hint="set GFS_GIT_TOKEN to a token that may read and write there",
+                hint=_access(self.url),
             )
         return Unavailable(f"the origin is out of reach: {said}", hint="run the same command again")
 
@@ -166,6 +222,15 @@ def _environment(
             own[f"GIT_CONFIG_KEY_{number}"] = f"http.{host}.extraHeader"
             own[f"GIT_CONFIG_VALUE_{number}"] = value
     return cgit.environment(environment) | own
+
+
+def _access(url: str) -> str:
+    """Return what lets us in, by the transport of a URL."""
+    if url.startswith(("http://", "https://")):
+        return "set GFS_GIT_TOKEN to a token that may read and write there"
+    if cgit.is_url(url) and not url.startswith(("file://", "git://")):
+        return "set GFS_SSH_COMMAND to an ssh with a key that may read and write there"
+    return "ask who keeps it for access"
 
 
 def _host(url: str) -> str | None:

@@ -66,6 +66,8 @@ VERBS = {
     "export": "exchange",
     "where": "repository",
     "demo": "demo",
+    "clone": "sync",
+    "sync": "sync",
     "verify": "repository",
     "adopt": "ending",
     "backup": "backup",

@@ -21,6 +21,7 @@ from gitflowstate.location import Location
 
 DEFAULT_ACTOR = "local"
 DEFAULT_LOCK_TIMEOUT_S = 10.0
+DEFAULT_REMOTE_TIMEOUT_S = 30.0
 _CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
 _MAX_TIMEOUT_S = 86_400.0
 
@@ -78,19 +79,34 @@ def trust() -> frozenset[str]:
 
 def lock_timeout() -> float:
     """Return how long to wait for the repository lock, in seconds (GFS_LOCK_TIMEOUT)."""
-    value = _variable("GFS_LOCK_TIMEOUT")
+    return _seconds("GFS_LOCK_TIMEOUT", DEFAULT_LOCK_TIMEOUT_S)
+
+
+def _seconds(name: str, default: float) -> float:
+    """Return the seconds that a variable holds. Raises Usage."""
+    value = _variable(name)
     if value is None:
-        return DEFAULT_LOCK_TIMEOUT_S
+        return default
     try:
         seconds = float(value)
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= _MAX_TIMEOUT_S:  # not-a-number compares false too
         raise Usage(
-            f"GFS_LOCK_TIMEOUT must be seconds from 0 to 86400, not {value[:40]!r}",
-            hint="set GFS_LOCK_TIMEOUT to seconds, such as 10, or unset it",
+            f"{name} must be seconds from 0 to 86400, not {value[:40]!r}",
+            hint=f"set {name} to seconds, such as 10, or unset it",
         )
     return seconds
+
+
+def remote_timeout() -> float:
+    """Return how long to wait for the remote, in seconds (GFS_REMOTE_TIMEOUT)."""
+    return _seconds("GFS_REMOTE_TIMEOUT", DEFAULT_REMOTE_TIMEOUT_S)
+
+
+def offline() -> bool:
+    """Return whether the remote is not to be asked (GFS_OFFLINE=1)."""
+    return os.environ.get("GFS_OFFLINE") == "1"
 
 
 def debug() -> bool:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from gitflowstate import checkup, contents, due, location, upkeep
-from gitflowstate.cli import config, output
+from gitflowstate.cli import config, healing, output
 from gitflowstate.cli.recovery import exists
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import reads
@@ -135,8 +135,7 @@ def _opened(repo: Repository, place: location.Location) -> Iterator[Finding]:
     yield from guarded("permission", lambda: checkup.access(repo.gitdir))
     if place.ref == MAIN:
         at = config.now()
-        made = place.writable
-        yield from guarded("refs", lambda: checkup.heads(repo, made_by_gfs=made, at=at))
+        yield from guarded("refs", lambda: healing.heads(repo, place, at=at))
     yield from guarded("storage", lambda: checkup.storage(repo, upkeep.sizes(repo)))
     yield from guarded("reflog", lambda: checkup.logs(repo))
     try:
@@ -156,7 +155,8 @@ def _writing(place: location.Location) -> Iterator[Finding]:
 
 def _content(repo: Repository, place: location.Location, head: Oid) -> Iterator[Finding]:
     timeout = config.lock_timeout()
-    yield from guarded("history", lambda: contents.past(repo, head, _progress))
+    past = guarded("history", lambda: contents.past(repo, head, _progress))
+    yield from healing.past(past, repo, place)
     yield from guarded("flow", lambda: contents.flows(repo, timeout))
     yield from guarded("result", lambda: contents.results(repo, timeout, exists))
     yield from guarded("cursor", lambda: contents.cursors(repo, head))

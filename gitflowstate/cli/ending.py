@@ -104,7 +104,7 @@ def retry(
     """
     if new is not None:
         check("Id", new, "--id")
-    old = session.store(writing=not session.dry_run).flow(session.flow_id(id))
+    old = session.newest().flow(session.flow_id(id))
     expected, session.expect = session.expect, None  # it is about the old flow, not the new one
     there = present(session, new)
     source = there if there is not None and there.attempt_of == old.id else old

@@ -121,8 +121,10 @@ def plan_of(path: str | None, flow: str) -> Plan | None:
 
 def present(session: Session, id: str | None) -> Flow | None:
     """Return the flow that has the id already."""
-    store = session.store(writing=not session.dry_run)
-    return store.flow(id) if id is not None and store.exists(id) else None
+    if id is None:
+        return None
+    store = session.newest()
+    return store.flow(id) if store.exists(id) else None
 
 
 def _default(session: Session, there: Flow | None, name: str) -> Any:  # noqa: ANN401  a field

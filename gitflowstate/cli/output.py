@@ -11,7 +11,7 @@ import errno
 import json
 import os
 import sys
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 from gitflowstate import prose
 from gitflowstate.errors import GfsError
@@ -28,6 +28,19 @@ _COLOURS = {
 }
 
 
+class About(Protocol):
+    """What every answer of this run says beside its own data."""
+
+    def data(self) -> dict[str, Any]:
+        """Return it as JSON."""
+
+    def text(self) -> str:
+        """Return it for a person, empty where there is nothing to say."""
+
+
+about: About | None = None  # the remote, once a verb has one
+
+
 class Unwritten(GfsError):
     """Standard output takes no answer, so that this is told on standard error alone."""
 
@@ -38,13 +51,26 @@ def success(data: Any, text: str, *, as_json: bool) -> None:  # noqa: ANN401  an
     Raises GfsError when it does not fit on the disk: half a document must not look like a whole.
     """
     if as_json:
-        text = json.dumps({"schema_version": 1, "ok": True, "data": data})
+        text = json.dumps({"schema_version": 1, "ok": True, "data": data} | _remote())
     lost = _write(sys.stdout, text) if text else None
     if lost is not None:
         raise Unwritten(
             f"the answer could not be written to standard output: {lost.strerror}",
             hint="a change is recorded all the same: gfs log ID shows it",
         )
+    if not as_json:
+        _say_about()
+
+
+def _remote() -> dict[str, Any]:
+    """Return what the envelope says of the remote, where there is one."""
+    return {} if about is None else {"remote": about.data()}
+
+
+def _say_about() -> None:
+    text = "" if about is None else about.text()
+    if text:
+        _write(sys.stderr, prose.terminal(text))
 
 
 def failure(error: GfsError, *, as_json: bool) -> None:
@@ -57,7 +83,7 @@ def failure(error: GfsError, *, as_json: bool) -> None:
             "hint": error.hint,
             "details": error.details,
         }
-        envelope = {"schema_version": 1, "ok": False, "error": body}
+        envelope = {"schema_version": 1, "ok": False, "error": body} | _remote()
         if _write(sys.stdout, json.dumps(envelope, default=str)) is None:
             return
     _write(sys.stderr, f"error: {prose.terminal(error.message, lines=False)}")
@@ -65,6 +91,7 @@ def failure(error: GfsError, *, as_json: bool) -> None:
         if violation["message"] not in error.message:
             line = f"{violation['path'] or 'the document'}: {violation['message']}"
             _write(sys.stderr, f"  {prose.terminal(line, lines=False)}")
+    _say_about()
     if error.hint:
         _write(sys.stderr, f"hint: {prose.terminal(error.hint, lines=False)}")
 

@@ -1,8 +1,9 @@
 """Where a watcher reads flows and keeps its cursor: in this repository, or at a clone's origin.
 
-Rules: in a repository that gfs made a cursor is one of its refs. In an ordinary clone flows are
-read as the origin has them, and cursors are refs there: of the clone nothing but objects is
-written, and nothing at all where it may not be written or where somebody only looks.
+Rules: in a repository that gfs made a cursor is one of its refs, or of those of its remote. In an
+ordinary clone flows are read as the origin has them, and cursors are refs there: of the clone
+nothing but objects is written, and nothing at all where it may not be written or where somebody
+only looks.
 """
 
 from __future__ import annotations
@@ -15,20 +16,19 @@ from tempfile import TemporaryDirectory
 
 from gitflowstate import documents, settings
 from gitflowstate.cli import config
-from gitflowstate.cli.session import Session
+from gitflowstate.cli.session import SHARED_SKEW_S, Session
 from gitflowstate.cursors import cursor_ref
 from gitflowstate.cursorstore import CursorStore
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import NotFound, Unavailable
 from gitflowstate.git import Oid, Repository
-from gitflowstate.location import Location
+from gitflowstate.location import TRACKED, Location
+from gitflowstate.movers import Refs
 from gitflowstate.settings import Settings
 from gitflowstate.sharing import SharedRefs
 from gitflowstate.snapshot import Snapshot
-from gitflowstate.store import Refs
 
 _ATTEMPTS = 10
-SHARED_SKEW_S = 900  # where other machines may watch the same channel
 
 
 class Place:
@@ -71,7 +71,9 @@ def opened(
     """
     here = session.location
     with ExitStack() as stack:
-        if here.writable:
+        if here.remote is not None:
+            yield _joined(session, here, stack)
+        elif here.writable:
             repo = stack.enter_context(_repository(here.gitdir))
             yield Place(repo, _head(repo.ref(here.ref), str(here.gitdir)))
         else:
@@ -86,6 +88,18 @@ def _head(oid: Oid | None, where: str) -> Oid:
     if oid is None:
         raise NotFound(f"{where} has no {MAIN}: it holds no flows", next=["gfs", "where"])
     return oid
+
+
+def _joined(session: Session, here: Location, stack: ExitStack) -> Place:
+    """Return the flows as the remote has them, and the cursors there."""
+    from gitflowstate.cli import hosts
+
+    hosts.needed(here, f"gfs {session.verb}", offline=session.offline)
+    repo = stack.enter_context(_repository(here.gitdir))
+    refs = hosts.published(repo, here)
+    refs.ask()
+    head = _head(repo.ref(TRACKED), "the remote")
+    return Place(repo, head, SharedRefs(repo, refs.remote, {MAIN: head}))
 
 
 def _shared(here: Location, channel: str | None, stack: ExitStack, *, looking: bool) -> Place:

@@ -38,7 +38,8 @@ def recover(
     Example: gfs recover f-k2m9qx --task t2 --decide retry --reason 'Nothing was sent'
     """
     session.writes = session.writes and decide is not None
-    flow = session.store(writing=session.writes).flow(session.flow_id(id))
+    store = session.newest() if session.writes else session.store()
+    flow = store.flow(session.flow_id(id))
     workers = Workers(Path(session.location.gitdir))
     if decide is None:
         _show(session, flow, workers)

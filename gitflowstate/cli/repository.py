@@ -16,6 +16,7 @@ from gitflowstate.cli.session import Session, quoted
 from gitflowstate.cli.verb import reads
 from gitflowstate.documents import Broken
 from gitflowstate.errors import Corrupt, Invalid, NotFound
+from gitflowstate.founding import Founded
 from gitflowstate.git import Repository
 from gitflowstate.location import Location
 from gitflowstate.model import GOVERNED
@@ -30,14 +31,18 @@ def init(
     github: Annotated[
         bool, typer.Option("--github", help="With a workflow that comments on GitHub issues.")
     ] = False,
+    remote: Annotated[
+        str | None, typer.Option(metavar="URL", help="Shared by a Git remote, which decides.")
+    ] = None,
 ) -> None:
     """Make a flow repository; harmless where there is one already.
 
+    With --remote it takes over what is there, and begins there where nothing is.
     Example: gfs init ~/flows
     """
     command = "gfs init" + " --no-view" * no_view + " --github" * github
     chosen = Path(directory) if directory else founding.choose(config.working_folder(), command)
-    founded = founding.init(chosen, view=not no_view, command=command)
+    founded = _founded(chosen, remote, view=not no_view, command=command)
     for warning in founded.warnings:
         output.warn(warning)
     folder = str(founded.location.folder)
@@ -54,7 +59,19 @@ def init(
         if missing is not None:
             output.warn(f"{missing}; the workflow tells the channel github: {_NEEDED}")
         text = f"{text}\n{_GITHUB_ADDED if added else _GITHUB_THERE}"
+    if founded.location.remote is not None and (remote is not None or github):
+        from gitflowstate.cli import sync
+
+        text = f"{text}\n{sync.after_init(founded.location, data)}"
     output.success(data, text, as_json=session.json)
+
+
+def _founded(chosen: Path, remote: str | None, *, view: bool, command: str) -> Founded:
+    if remote is None:
+        return founding.init(chosen, view=view, command=command)
+    from gitflowstate.cli import sync
+
+    return sync.founded(chosen, remote, view=view)
 
 
 _WORKFLOW = ".github/workflows/gfs-watch.yml"
@@ -116,8 +133,14 @@ def where(session: Session) -> None:
         "actor": session.actor,
         "version": __version__,
     }
+    if place.remote is not None:
+        from gitflowstate.cli import hosts
+
+        data |= hosts.standing_of(store.repo, place)
+    width = max(map(len, data)) + 1
     text = "\n".join(
-        f"{name + ':':9} {prose.terminal(str(value), lines=False)}" for name, value in data.items()
+        f"{name + ':':{width}} {prose.terminal(str(value), lines=False)}"
+        for name, value in data.items()
     )
     output.success(data, text, as_json=session.json)
 

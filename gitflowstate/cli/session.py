@@ -16,6 +16,7 @@ from gitflowstate.outcomes import Outcome
 from gitflowstate.store import Store
 
 O = TypeVar("O", bound=FlowOp)  # noqa: E741  an op
+SHARED_SKEW_S = 900  # where other machines work on the same flows
 
 
 class Session:
@@ -32,6 +33,7 @@ class Session:
         key: str | None = None,
         dry_run: bool = False,
         allow_secret: str | None = None,
+        offline: bool = False,
         writes: bool = False,
     ) -> None:
         self.verb = verb
@@ -42,6 +44,7 @@ class Session:
         self.key = key
         self.dry_run = dry_run
         self.allow_secret = allow_secret
+        self.offline = offline or config.offline()
         self._as = as_
         self._store: Store | None = None
         self._writing = False
@@ -49,6 +52,7 @@ class Session:
         self._location: Location | None = None
 
     def __enter__(self) -> Self:
+        output.about = None
         return self
 
     def __exit__(
@@ -58,23 +62,19 @@ class Session:
         tb: TracebackType | None,
     ) -> None:
         if self._store is not None:
-            if error is None and self._writing and not self._published:
-                self._catch_up(self._store)
+            self._show(self._store, failed=error is not None)
             for warning in self._store.repo.warnings:
                 output.warn(warning)
             self._store.repo.close()
 
-    def _catch_up(self, store: Store) -> None:
-        """Let the view show what a command that was killed had committed (hazard A3)."""
-        from gitflowstate.locks import repository_lock
-        from gitflowstate.view import View
+    def _show(self, store: Store, *, failed: bool) -> None:
+        """Bring the view up to date where something that is not of this run moved main."""
+        if self.location.remote is not None or (
+            not failed and self._writing and not self._published
+        ):
+            from gitflowstate.cli.showing import show_head
 
-        place = self.location
-        view, head = View(place.folder, place.gitdir), store.repo.ref(place.ref)
-        if place.view and head is not None and view.head() != head:
-            with repository_lock(store.repo.gitdir, store.timeout):
-                head = store.head().oid
-                store.repo.warnings.extend(view.refresh(store.repo, None, head, {}))
+            show_head(store.repo, self.location, store.timeout)
 
     @property
     def actor(self) -> str:
@@ -120,17 +120,23 @@ class Session:
             view = View(place.folder, place.gitdir)
             repo.warnings.extend(view.refresh(repo, old, new, changes))
 
+        given: Any = {}
+        if place.remote is not None:
+            from gitflowstate.cli import hosts
+
+            given = hosts.joined(repo, place, writing=writing, offline=self.offline)
         return Store(
             repo,
             ref=place.ref,
             timeout=config.lock_timeout(),
             published=published if place.view else None,
+            **given,
         )
 
     @property
     def skew_s(self) -> int:
         """Return the allowance for the skew of other hosts' clocks, in seconds: none locally."""
-        return 0
+        return 0 if self.location.remote is None else SHARED_SKEW_S
 
     def addressed(self) -> list[str]:
         """Return the options that a following command needs to reach the same flow as the same."""
@@ -140,6 +146,12 @@ class Session:
     def flow_id(self, text: str) -> str:
         """Return the id that a text names, exactly or as a unique prefix."""
         return self.store(writing=self.writes).resolve(text)
+
+    def newest(self) -> Store:
+        """Return the store to read from before a write; a remote is asked, as for any reader."""
+        store = self.store(writing=not self.dry_run)
+        store.refs.renewed(store.ref)
+        return store
 
     def unmanaged(self) -> set[str]:
         """Return the flows that edits by hand changed since the last managed commit."""

@@ -57,6 +57,12 @@ _WRITING: dict[str, tuple[Any, Any]] = {
         ],
         None,
     ),
+    "offline": (
+        Annotated[
+            bool, typer.Option("--offline", help="With a remote: queue it here, for gfs sync.")
+        ],
+        False,
+    ),
 }
 
 

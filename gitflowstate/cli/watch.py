@@ -11,7 +11,7 @@ import typer
 
 from gitflowstate import prose
 from gitflowstate.cli import config, output
-from gitflowstate.cli.session import Session
+from gitflowstate.cli.session import SHARED_SKEW_S, Session
 from gitflowstate.cli.verb import reads
 from gitflowstate.delivery import Unauthorised
 from gitflowstate.due import Rules
@@ -107,11 +107,9 @@ def _watcher(session: Session, place: Any, channel: str, *, backfill: bool) -> A
 
 def _skew_s(known: Settings, place: Any) -> int:  # noqa: ANN401  imported late
     """Return the allowance for other clocks; the longer one where the policy does not say it."""
-    from gitflowstate.cli import places
-
     policy = policy_of(known)
     if policy is None:
-        return places.SHARED_SKEW_S
+        return SHARED_SKEW_S
     chosen: int = place.skew_s if policy.skew is None else policy.skew
     return chosen
 

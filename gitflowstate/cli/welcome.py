@@ -34,7 +34,7 @@ _SHOWN = 5
 
 def welcome() -> None:
     """Print where this is and what to do next; read only."""
-    with Session(verb="gfs") as session:
+    with Session(verb="gfs", offline=True) as session:
         try:
             place = session.location
         except NotFound as error:

@@ -51,7 +51,7 @@ def work(
     gc.enable()  # this one may live for days
     if jobs < 1:
         raise Usage("--jobs counts from 1")
-    store = session.store(writing=True)
+    store = session.newest()
     gitdir = Path(session.location.gitdir)
     settings = Settings(
         flow=session.flow_id(id),

@@ -1,0 +1,209 @@
+"""The remote of a flow repository that gfs made: how it is named, and the way to it.
+
+Rules: it is a Git configuration of its own, `gfs/remote/config` in the repository, which gfs wrote
+and people may add to. Beside it lie links to the objects and refs of the repository, whose own
+configuration therefore has no say in where Git goes, what it runs and which credentials it shows.
+What was brought survives a power cut before a ref of ours is moved to it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from gitflowstate import cgit
+from gitflowstate.adapters import webpush
+from gitflowstate.adapters.remote import GitRemote
+from gitflowstate.errors import GfsError, NotFound, Rejected, Unavailable, Usage
+from gitflowstate.location import REMOTE, TRACKED
+from gitflowstate.ports import Tracked
+from gitflowstate.syscalls import (
+    CREATE_FLAGS,
+    calls,
+    fsync_folder,
+    lstat_or_none,
+    random_name,
+    read_regular,
+    reported,
+    write_all,
+)
+
+_NAME = "origin"
+_ASKED = "asked"  # its time is when the remote last answered
+_WEB = ("http://", "https://")
+_LINKS = ("objects", "refs", "packed-refs", "shallow")
+_MISSING = re.compile(
+    r"does not appear to be a git repository|not found|not exported", re.IGNORECASE
+)
+_CONFIG = """\
+[core]
+\trepositoryformatversion = 0
+\tbare = true
+\tfsync = committed,reference
+[remote "{name}"]
+\turl = "{url}"
+\tfetch = refs/heads/main:{tracked}
+\ttagOpt = --no-tags
+"""
+
+
+def place_of(text: str, here: Path) -> str:
+    """Return a URL as given, or a path as one that means the same from anywhere.
+
+    Raises Usage for what Git could take for anything else, and for credentials in it.
+    """
+    cgit.check_place(text)
+    if not cgit.is_url(text):
+        return os.path.normpath(here / text)
+    if "://" in text and "@" in text.split("/")[2]:
+        user, _, _ = text.split("/")[2].rpartition("@")
+        if ":" in user or text.startswith("http"):
+            raise Usage(
+                "the URL holds credentials, which are not kept in a file",
+                hint="leave them out of it, and set GFS_GIT_TOKEN",
+            )
+    return text
+
+
+def attach(gitdir: Path, url: str) -> None:
+    """Say where the remote of a repository is; nothing is sent. Rejected if it has another."""
+    folder = gitdir / REMOTE
+    aside = folder.with_name(random_name("remote-"))
+    with reported("make", str(folder)):
+        for path in (folder.parent, aside):
+            if lstat_or_none(str(path)) is None:
+                calls.mkdir(str(path), 0o777)
+        for name in _LINKS:
+            (aside / name).symlink_to(f"../../{name}")
+        _write(aside / "HEAD", "ref: refs/heads/main\n")
+        _write(aside / "config", _CONFIG.format(name=_NAME, url=_quoted(url), tracked=TRACKED))
+        fsync_folder(str(aside))
+        try:
+            calls.rename(str(aside), str(folder))
+        except OSError as error:
+            _drop(aside)
+            raise Rejected(f"{gitdir} has a remote already", hint="gfs where says which") from error
+        fsync_folder(str(folder.parent))
+        fsync_folder(str(gitdir))
+
+
+def _quoted(url: str) -> str:
+    return url.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _write(path: Path, text: str) -> None:
+    descriptor = calls.open(str(path), CREATE_FLAGS, 0o666)
+    try:
+        write_all(descriptor, text.encode("utf-8", "surrogateescape"))
+        calls.fsync(descriptor)
+    finally:
+        calls.close(descriptor)
+
+
+def _drop(aside: Path) -> None:
+    from shutil import rmtree  # noqa: PLC0415  hardly ever
+
+    rmtree(aside, ignore_errors=True)
+
+
+class Transport(GitRemote):
+    """The way to the remote of a flow repository, and when that last answered."""
+
+    def __init__(
+        self, gitdir: Path, url: str, environment: Mapping[str, str], *, timeout_s: float
+    ) -> None:
+        token = environment.get("GFS_GIT_TOKEN")
+        folder = gitdir / REMOTE
+        super().__init__(
+            folder,
+            url,
+            environment,
+            token=token,
+            folder=folder,  # wherever we stand, even where there is no folder any more
+            named=_NAME,
+            timeout_s=timeout_s,
+        )
+        self.objects = gitdir / "objects"
+        self._asked = folder / _ASKED
+        self._read_back: dict[str, str] = {}  # what a push that was just answered saw afterwards
+
+    def push(self, name: str, old: str | None, new: str) -> str | None:
+        """Move a ref there from a value to a commit; return why it was refused, None if it moved.
+
+        Over HTTP the ref is read back at once, for the question that follows. Raises NotSent,
+        Unknown or Denied.
+        """
+        url = self._web()
+        if url is None:
+            return super().push(name, old, new)
+        feed = webpush.script(name, old, new)
+        code, out, err = self.attempt(*webpush.command(_NAME, url), feed=feed)
+        answer = webpush.answer(out, name)
+        if not answer.answered:
+            raise self.unanswered(code, err)
+        if answer.there:
+            self._read_back = {name: answer.there}
+        return answer.refusal and cgit.plain(answer.refusal)
+
+    def _web(self) -> str | None:
+        """Return the URL to push to where that is over HTTP, as a person's settings rewrite it."""
+        if not self.url.startswith(_WEB):
+            return None
+        code, out, _ = self.attempt("remote", "get-url", "--push", _NAME)
+        return out.strip() if code == 0 and out.startswith(_WEB) else None
+
+    def refs(self, *names: str) -> dict[str, str]:
+        """Return what each ref holds there. Raises Unavailable or Denied."""
+        found, self._read_back = self._read_back, {}
+        if found.keys() != set(names):
+            found = super().refs(*names)
+        self._answered()
+        return found
+
+    def track(self, name: str, into: str) -> Tracked:
+        """Bring a ref and what it needs to a ref of ours, which only ever moves forward."""
+        # Where they differ already, whoever brought the one may have died before its objects were
+        # synced; where they are the same afterwards, nothing came that a ref of ours will name.
+        self._read_back = {}
+        since = time.time_ns() if self._loose(name) == self._loose(into) else 0
+        found = super().track(name, into)
+        if self._loose(name) != self._loose(into):
+            self._sync(since)
+        self._answered()
+        return found
+
+    def _loose(self, name: str) -> bytes | None:
+        """Return what the file of a ref holds, None where it has none of its own."""
+        return read_regular(f"{self.gitdir}/{name}", 64)
+
+    def asked(self) -> float | None:
+        """Return when the remote last answered, in seconds since 1970; None if it never did."""
+        info = lstat_or_none(str(self._asked))
+        return None if info is None else info.st_mtime
+
+    def _answered(self) -> None:
+        try:
+            self._asked.touch()
+        except OSError:
+            return  # only looked at: a reader who may not write
+
+    def _sync(self, since: int) -> None:
+        """Let the names of new objects survive a power cut; the files themselves Git has synced."""
+        with reported("sync", str(self.objects)):
+            for name in ("", *calls.listdir(str(self.objects))):
+                path = f"{self.objects}/{name}"
+                info = calls.lstat(path)
+                # A file system may keep its time in whole seconds.
+                if stat.S_ISDIR(info.st_mode) and info.st_mtime_ns >= since - 2_000_000_000:
+                    fsync_folder(path)
+
+
+def missing(error: GfsError) -> GfsError:
+    """Return the error for a repository that is out of reach for good, where it is that."""
+    if isinstance(error, Unavailable) and _MISSING.search(error.message):
+        return NotFound(error.message, hint="look at the URL, and at who may see what is there")
+    return error

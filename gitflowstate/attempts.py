@@ -1,0 +1,100 @@
+"""How often one commit is sent to the remote, how that ended, and when to give up.
+
+Rules: what did not leave this machine is Unavailable; what may have arrived and is seen nowhere is
+Unknown, unless the remote itself refused it. Pauses grow, and differ between those who wait.
+"""
+
+from __future__ import annotations
+
+import time
+from random import random
+from typing import NoReturn
+
+from gitflowstate import reconcile
+from gitflowstate.delivery import NotSent, Unknown
+from gitflowstate.errors import Denied, GfsError, Unavailable
+
+_UNSENT = 3  # attempts to reach a remote at all
+_DROPPED = 3  # times that it may say yes without doing it
+# What a Git server refuses with because of a race; all else is its rules or its disk.
+_RACES = ("stale info", "fetch first", "non-fast-forward", "failed to update ref", "lock")
+_DISK = ("unpack", "missing necessary objects", "remote failure", "failed to write")
+
+
+def is_race(refusal: str) -> bool:
+    """Tell whether a server refused because somebody else was faster."""
+    return any(word in refusal for word in _RACES)
+
+
+class Attempts:
+    """How often one commit was sent, how it ended, and when to give up."""
+
+    def __init__(self, patience_s: float, races: int = 0) -> None:
+        self._deadline = time.monotonic() + patience_s
+        self._count = races  # that the op has lost with other commits
+        self._unsent = self._dropped = 0
+        self._open = False  # whether one may still be under way
+
+    def rest(self) -> None:
+        """Wait a while that grows, and differs from that of others."""
+        time.sleep(reconcile.pause(self._count, random()))  # noqa: S311  jitter
+        self._count += 1
+
+    def beaten(self, refusal: str | None) -> None:
+        """Let others go first after a race that the remote decided; what is asked then is new."""
+        if refusal is not None and is_race(refusal):
+            self.rest()
+
+    def passed(self) -> None:
+        """Go on with another commit, since this one cannot land any more. Raises Unavailable."""
+        if self._is_over():
+            raise Unavailable(
+                "others were always faster at the remote", hint="run the same command again"
+            )
+
+    def unsent(self, error: NotSent) -> None:
+        """Try again what did not leave, or give up. Raises Unavailable, or Unknown."""
+        self._unsent += 1
+        if self._unsent >= _UNSENT or self._is_over():
+            self._end(error)
+        self.rest()
+
+    def lost(self) -> None:
+        """Remember that an answer was lost."""
+        self._open = True
+
+    def unseen(self, error: GfsError, *, refused: bool) -> None:
+        """Look again, or give up. Raises the error, or Unknown where something may be there."""
+        self._open = self._open or not refused
+        self._unsent += 1
+        if self._unsent >= _UNSENT or self._is_over():
+            self._end(error)
+        self.rest()
+
+    def again(self, refusal: str | None) -> None:
+        """Send again what is not there, or give up. Raises Denied, Unavailable or Unknown."""
+        if refusal is not None and any(word in refusal for word in _DISK):
+            raise Unavailable(
+                f"the remote could not store the commit: {refusal}",
+                hint="its disk may be full: ask who keeps it, then run the same command again",
+            )
+        if refusal is not None and not is_race(refusal):
+            raise Denied(
+                f"the remote refuses to move main: {refusal}",
+                hint="a rule or a hook there decides: ask who keeps it",
+            )
+        self._dropped += refusal is None and not self._open
+        if self._dropped >= _DROPPED or self._is_over():
+            self._end(Unavailable("the remote did not move main", hint="run it again"))
+        self.rest()
+
+    def _is_over(self) -> bool:
+        return time.monotonic() >= self._deadline
+
+    def _end(self, error: GfsError) -> NoReturn:
+        if self._open:
+            raise Unknown(
+                f"whether the remote has it is unknown: {error.message}",
+                hint="read again when it answers, before doing it again; --key makes that safe",
+            ) from error
+        raise error

@@ -1,0 +1,285 @@
+"""What was recorded here alone is brought to the remote: one push, however many operations.
+
+Rules: where the remote has gone on, each operation is applied again to its head, as after any lost
+race; the old tip and every commit whose operation is refused now keep a ref of their own, set
+before anything else moves. Killed at any moment, the next run does the rest and nothing twice.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from itertools import count
+from typing import NamedTuple
+
+from gitflowstate import history, reconcile
+from gitflowstate.definitions import MAIN
+from gitflowstate.errors import GfsError, NotFound, Rejected, Unavailable
+from gitflowstate.git import CommitInfo, Oid, Repository
+from gitflowstate.history import Step
+from gitflowstate.kinds import Time
+from gitflowstate.location import TRACKED
+from gitflowstate.locks import repository_lock
+from gitflowstate.message import decode_trailers
+from gitflowstate.movers import Chain
+from gitflowstate.ops import FlowOp, Observe
+from gitflowstate.outcomes import Outcome
+from gitflowstate.publishing import PublishedRefs, standing
+from gitflowstate.store import Store
+
+OFFLINE, REJECTED = "refs/gfs/offline", "refs/gfs/rejected"
+_ATTEMPTS = 1000
+
+
+class Fate(NamedTuple):
+    """What became of one queued commit: `commit` and `now` are the new ones, if it was taken.
+
+    `was` and `now` are revisions of the flow. `refused` says why it was not taken, and `kept` which
+    ref keeps it then.
+    """
+
+    old: Oid
+    op: str
+    flow: str | None
+    was: int | None
+    commit: Oid | None = None
+    now: int | None = None
+    refused: GfsError | None = None
+    kept: str | None = None
+
+
+class Synced(NamedTuple):
+    """What one run did; `kept` is the ref of the old tip, where that is not in history now."""
+
+    head: Oid
+    fates: list[Fate]
+    kept: str | None = None
+    fetched: int = 0
+
+
+def sync(
+    repo: Repository, refs: PublishedRefs, *, at: Time, timeout: float, republish: bool = False
+) -> Synced:
+    """Bring what is queued here to the remote, and what is new there here.
+
+    With `republish` the remote gets back what it once had and took back. Raises Unavailable, Denied
+    or Uncertain as publishing does; Corrupt where the remote took history back, and Rejected where
+    the two histories have nothing in common.
+    """
+    with repository_lock(repo.gitdir, timeout):
+        for _ in range(_ATTEMPTS):
+            began = repo.ref(TRACKED)
+            _fetch(repo, refs, republish=republish)
+            done = _round(repo, refs, at)
+            if done is not None:
+                return done._replace(fetched=_between(repo, began, done))
+    raise Unavailable("main moves too often at the remote", hint="run the same command again")
+
+
+def follow(repo: Repository, refs: PublishedRefs, *, at: Time, timeout: float) -> Synced:
+    """Go on with the history that the remote has now, although it took back what it once had.
+
+    What was never published is applied again; all else that only we have keeps a ref of its own.
+    """
+    with repository_lock(repo.gitdir, timeout):
+        there = _brought(repo, refs)
+        done = _rebased(repo, at, there)
+        # From here on what is left of the queue is one like any other, killed or not.
+        _track(repo, there)
+        for _ in range(_ATTEMPTS):
+            pushed = _round(repo, refs, at)
+            if pushed is not None:
+                return pushed._replace(fates=done.fates or pushed.fates, kept=done.kept)
+            refs.ask()
+    raise Unavailable("main moves too often at the remote", hint="run the same command again")
+
+
+def _rebased(repo: Repository, at: Time, there: Oid) -> Synced:
+    """Move main here onto what the remote has: what was never published is applied to that."""
+    ours, theirs = _main(repo), repo.ref(TRACKED)
+    alone = standing(repo, ours, there).queued
+    fresh = {*(standing(repo, ours, theirs).queued if theirs else alone)}
+    queue = [oid for oid in alone if oid in fresh]
+    if len(queue) == len(alone):
+        return Synced(ours, [])
+    kept = _keep(repo, f"{OFFLINE}/{reconcile.stamp(at)}", ours)
+    chain = Chain(repo, there)
+    fates = [*_kept(repo, _fates(repo, chain, _steps(repo, queue), []), at)]
+    if not repo.move(MAIN, ours, chain.head, "taken back", int(time.time())):
+        raise Unavailable("main moved meanwhile", hint="run the same command again")
+    return Synced(chain.head, fates, kept)
+
+
+def _brought(repo: Repository, refs: PublishedRefs) -> Oid:
+    """Bring what the remote has now, whatever it had before; return it."""
+    there = refs.remote.refs(MAIN).get(MAIN)
+    refs.asked = True
+    if there is None:
+        raise NotFound(
+            "the remote has no main: there is nothing to go on with",
+            hint="gfs sync --republish puts ours there",
+        )
+    if not repo.has(there):
+        refs.remote.fetch(MAIN)
+    return there
+
+
+def _track(repo: Repository, there: Oid) -> None:
+    """Remember what the remote has, although that is not built on what it had."""
+    known = repo.ref(TRACKED)
+    if known != there and not repo.move(TRACKED, known, there, "taken back", int(time.time())):
+        raise Unavailable("another process looks at the remote", hint="run it again")
+
+
+def _main(repo: Repository) -> Oid:
+    ours = repo.ref(MAIN)
+    if ours is None:
+        raise NotFound(f"{repo.gitdir} has no {MAIN}: it holds no flows", next=["gfs", "where"])
+    return ours
+
+
+def _fetch(repo: Repository, refs: PublishedRefs, *, republish: bool) -> None:
+    if not republish:
+        refs.ask()
+        return
+    found = refs.remote.track(MAIN, TRACKED)
+    if found == "absent":
+        refs.land(MAIN, None, _main(repo))
+    elif found == "replaced":
+        _track(repo, _brought(repo, refs))
+
+
+def _between(repo: Repository, began: Oid | None, done: Synced) -> int:
+    """Return how many commits of others this run brought here."""
+    if began is None or began == done.head:
+        return 0
+    own = sum(fate.commit is not None for fate in done.fates)
+    return max(0, len(standing(repo, began, done.head).newer) - own)
+
+
+# ── one round: until the remote stands still for one push ───────────────────────────────────────
+
+
+def _round(repo: Repository, refs: PublishedRefs, at: Time) -> Synced | None:
+    """Publish what is queued on what the remote has now; None where it moved meanwhile."""
+    ours, theirs = _main(repo), repo.ref(TRACKED)
+    if theirs is None:
+        return _pushed(refs, None, ours, [])
+    if ours == theirs:
+        return Synced(ours, [])
+    found = standing(repo, ours, theirs)
+    if found.met is None:
+        raise Rejected(
+            "this repository and the remote have nothing in common: they began apart",
+            hint="name another remote, or export the flows of one and import them in the other",
+        )
+    if not found.queued:
+        moved = repo.move(MAIN, ours, theirs, "from the remote", int(time.time()))
+        return Synced(theirs, []) if moved else None
+    if not found.newer:
+        fates = [_told(repo, oid) for oid in found.queued]
+        fates = [fate._replace(commit=fate.old, now=fate.was) for fate in fates]
+        return _pushed(refs, theirs, ours, fates)
+    kept = _keep(repo, f"{OFFLINE}/{reconcile.stamp(at)}", ours)
+    done = _replayed(repo, refs, at, ours, theirs, found.queued)
+    return done._replace(kept=kept) if done else None
+
+
+def _pushed(refs: PublishedRefs, old: Oid | None, new: Oid, fates: list[Fate]) -> Synced | None:
+    return Synced(new, fates) if refs.land(MAIN, old, new) else None
+
+
+def _replayed(  # noqa: PLR0917  two heads, and what lies between
+    repo: Repository,
+    refs: PublishedRefs,
+    at: Time,
+    ours: Oid,
+    theirs: Oid,
+    queue: Iterable[Oid],
+) -> Synced | None:
+    """Apply a queue to the head of the remote, push once, and move main here."""
+    chain = Chain(repo, theirs)
+    fates = [*_fates(repo, chain, _steps(repo, queue), _published(repo, ours, theirs))]
+    if chain.head != theirs and not refs.land(MAIN, theirs, chain.head):
+        return None
+    fates = [*_kept(repo, fates, at)]
+    if not repo.move(MAIN, ours, chain.head, "sync", int(time.time())):
+        return None  # somebody pushed here meanwhile: that is queued, and the rest is published
+    return Synced(chain.head, fates)
+
+
+def _steps(repo: Repository, queue: Iterable[Oid]) -> Iterator[Step]:
+    for oid in queue:
+        commit = repo.commit(oid)
+        parent = repo.commit(commit.parents[0]) if commit.parents else None
+        yield Step(commit, parent, decode_trailers(commit.message))
+
+
+def _text(commit: CommitInfo) -> str | None:
+    """Return the operation of a commit as it stands there."""
+    return (decode_trailers(commit.message) or {}).get("Gfs-Op")
+
+
+def _published(repo: Repository, ours: Oid, theirs: Oid) -> list[str | None]:
+    """Return the operations that only the remote has: some may be ours, under other commits."""
+    return [_text(repo.commit(oid)) for oid in standing(repo, ours, theirs).newer]
+
+
+def _fates(
+    repo: Repository, chain: Chain, steps: Iterable[Step], published: list[str | None]
+) -> Iterator[Fate]:
+    queue = [*steps]
+    pairs = [(step, _text(step.commit)) for step in queue]
+    left = {step.commit.oid for step in reconcile.unpublished(pairs, published)}
+    for step in queue:
+        fate = _told(repo, step.commit.oid)
+        if step.commit.oid not in left:
+            yield fate._replace(commit=step.commit.oid, now=fate.was)
+        elif fate.op != Observe.TAG:  # what edits by hand did is observed anew
+            yield _applied(repo, chain, step, fate)
+
+
+def _applied(repo: Repository, chain: Chain, step: Step, fate: Fate) -> Fate:
+    """Apply the operation of one queued commit again."""
+    if step.trailers is None:
+        by_hand = Rejected("it was made by hand", hint="make the edit again in an ordinary clone")
+        return fate._replace(refused=by_hand)
+    try:
+        op = history.recorded(repo, step).op
+        outcome: Outcome = Store(repo, refs=chain).commit(op)
+    except GfsError as refused:
+        return fate._replace(refused=refused)
+    flow = outcome.flow if isinstance(op, FlowOp) else None
+    return fate._replace(commit=outcome.commit or chain.head, now=flow.revision if flow else None)
+
+
+def _told(repo: Repository, oid: Oid) -> Fate:
+    trailers = decode_trailers(repo.commit(oid).message)
+    if trailers is None:
+        return Fate(oid, "by hand", None, None)
+    revision = trailers.get("Revision")
+    tag = json.loads(trailers["Gfs-Op"])["op"]
+    return Fate(oid, tag, trailers.get("Flow"), int(revision) if revision else None)
+
+
+# ── what is kept ────────────────────────────────────────────────────────────────────────────────
+
+
+def _kept(repo: Repository, fates: Iterable[Fate], at: Time) -> Iterator[Fate]:
+    """Give a ref to each commit that was refused."""
+    for number, fate in enumerate(fates, 1):
+        if fate.refused is None:
+            yield fate
+        else:
+            name = f"{REJECTED}/{reconcile.stamp(at)}/{number}"
+            yield fate._replace(kept=_keep(repo, name, fate.old))
+
+
+def _keep(repo: Repository, name: str, oid: Oid) -> str:
+    """Set a new ref, under the next free name; return that."""
+    for number in count(1):
+        free = name if number == 1 else f"{name}-{number}"
+        if repo.ref(free) == oid or repo.move(free, None, oid, "kept", int(time.time())):
+            return free
+    raise AssertionError

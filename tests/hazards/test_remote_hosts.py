@@ -1,0 +1,371 @@
+"""Hazards A2, A6, C8, C9, F10, L1 and L11 where several hosts share a remote: what must be there.
+
+The command line throughout; hosts that write at once are processes of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+from clirun import Cli, here
+from flowrepo import Lab, imported, put
+from gitrepo import MAIN, child, code_of, fsck, git, overwrite
+from hostbench import main_of, remote, subjects
+
+from gitflowstate import cgit, documents
+from gitflowstate.model import flow_path
+
+
+@pytest.fixture
+def bare(tmp_path):
+    return remote(tmp_path)
+
+
+@pytest.fixture
+def hosts(tmp_path, bare):
+    """Two hosts and a flow, which end with one head, histories that replay, nothing forced."""
+    made = [Cli(tmp_path / name) for name in ("one", "two")]
+    assert here("init", made[0].folder, "--remote", bare).code == 0
+    made[0]("create", "Compare", "--id", "f-1", "--next", "Read")
+    assert here("clone", bare, made[1].folder).code == 0
+    yield made
+    for cli in made:
+        cli("sync")
+        assert cli.head == main_of(bare)
+        cli("verify")
+        assert cli.run("doctor").code == 0
+        fsck(cli.gitdir)
+    for line in (bare / "logs" / MAIN).read_text().splitlines()[1:]:
+        old, new = line.split()[:2]
+        assert git(bare, "merge-base", old, new) == old
+    assert git(bare, "rev-list", "--count", "--min-parents=2", MAIN) == "0"
+
+
+def hook(bare, name, script):
+    (bare / "hooks" / name).write_text(f"#!/bin/sh\n{script}\n")
+    (bare / "hooks" / name).chmod(0o755)
+
+
+def at_once(*works):
+    """Run each in a process of its own, begun together; check that all succeed."""
+    gate, opener = os.pipe()
+
+    def act(work):
+        os.close(opener)
+        os.read(gate, 1)
+        work()
+
+    pids = [child(lambda work=work: act(work)) for work in works]
+    os.close(gate)
+    os.close(opener)
+    assert [code_of(pid) for pid in pids] == [0] * len(works)
+
+
+# ── a remote that refuses ───────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.req("F10", "C8")
+@pytest.mark.parametrize("name", ["update", "pre-receive"])
+def test_f10_a_refused_push_is_no_success(bare, hosts, name):
+    one, _ = hosts
+    hook(bare, name, "exit 1")
+    refs = git(one.gitdir, "for-each-ref")
+    for words in (("note", "f-1", "x"), ("create", "New"), ("task", "add", "f-1", "T")):
+        done = one.run(*words, "--json")
+        assert done.code == 77, done
+        assert done.error["message"].startswith("the remote refuses to move main")
+        assert done.error["hint"]
+    assert git(one.gitdir, "for-each-ref") == refs
+    assert len(subjects(bare)) == 2
+    (bare / "hooks" / name).unlink()
+
+
+@pytest.mark.req("C9")
+def test_c9_a_remote_at_a_path_has_its_hooks_run(bare, hosts):
+    one, _ = hosts
+    hook(bare, "update", f'echo "$1 $2 $3" >> {bare}/seen')
+    before = main_of(bare)
+    one("note", "f-1", "x")
+    assert (bare / "seen").read_text().split() == [MAIN, before, main_of(bare)]
+
+
+@pytest.mark.req("C9")
+def test_c9_our_own_hook_at_the_remote_takes_what_we_push_and_nothing_made_by_hand(bare, hosts):
+    one, two = hosts
+    assert here("hooks", "install", "--repo", bare).code == 0
+    two.run("note", "f-1", "queued", "--offline")
+    one("note", "f-1", "x")
+    two("sync")
+    edit = put(flow_path("f-1"), {**two.flow("f-1"), "goal": "changed"})
+    good = two.head
+    imported(two.gitdir, edit)
+    assert two.run("sync").code == 77
+    two.git("update-ref", MAIN, good)
+    assert here("hooks", "remove", "--repo", bare).code == 0
+
+
+@pytest.mark.req("F10")
+def test_f10_what_the_remote_says_is_shown_and_kept_nowhere(bare, hosts):
+    one, _ = hosts
+    hook(bare, "pre-receive", "echo 'token=s3cr3t-of-the-server \x1b[31m' >&2; exit 1")
+    done = one.run("note", "f-1", "x")
+    assert done.code == 77
+    assert "\x1b" not in done.err
+    (bare / "hooks/pre-receive").unlink()
+    one("note", "f-1", "y")
+    for cli in hosts:
+        assert b"s3cr3t" not in cli.every_object()
+
+
+# ── races ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.req("C8")
+def test_c8_two_clones_write_at_once(bare, hosts, scale):
+    count = scale(4)
+
+    def write(cli):
+        for number in range(count):
+            done = cli.run("note", "f-1", f"{cli.folder.name} {number}")
+            assert done.code == 0, done
+
+    at_once(*[lambda cli=cli: write(cli) for cli in hosts])
+    assert len(subjects(bare)) == 2 + 2 * count
+    texts = {note["text"] for note in hosts[0].json("show", "f-1")["flow"]["notes"]}
+    assert texts == {f"{name} {n}" for name in ("one", "two") for n in range(count)}
+
+
+@pytest.mark.req("L1")
+@pytest.mark.parametrize("which", ["named", "next"])
+def test_l1_a_task_has_one_claimer_over_all_clones(hosts, tmp_path, which, scale):
+    one, two = hosts
+    for round_ in range(scale(1)):
+        task = f"t{round_ + 1}"
+        one("task", "add", "f-1", "Read", "--id", task)
+
+        def claim(cli, number, task=task):
+            words = [task] if which == "named" else ["--next"]
+            done = cli.run("task", "claim", "f-1", *words, "--worker", f"w{number}", "--json")
+            (tmp_path / f"{task}-{number}").write_text(f"{done.code} {done.out}")
+
+        at_once(*[lambda n=n: claim((one, two)[n % 2], n) for n in range(4)])
+        told = [(tmp_path / f"{task}-{n}").read_text().split(" ", 1) for n in range(4)]
+        codes = sorted(int(code) for code, _ in told)
+        assert codes == [0] + [4 if which == "named" else 8] * 3, told
+        held = one.json("show", "f-1")["flow"]["children"][-1]["claim"]["worker"]
+        for code, out in told:
+            envelope = json.loads(out)
+            named = envelope["data"]["worker"] if code == "0" else envelope["error"]["message"]
+            assert which == "next" or held in named
+
+
+@pytest.mark.req("C-12", "L1")
+def test_l1_another_hosts_lock_file_proves_nothing(hosts):
+    """A worker of this name is dead here, and may live there: only its time ends the claim."""
+    one, two = hosts
+    one("task", "add", "f-1", "Read", "--id", "t1")
+    claimed = one.json("task", "claim", "f-1", "t1")
+    assert "t1" not in two("recover", "f-1")
+    words = ("recover", "f-1", "--task", "t1", "--decide", "retry", "--reason", "r")
+    refused = two.run(*words)
+    assert refused.code == 4, refused
+    assert claimed["worker"] in refused.err
+
+
+# ── killed ──────────────────────────────────────────────────────────────────────────────────────
+
+
+WRITES = [
+    ("create", "New", "--id", "f-2"),
+    ("note", "f-1", "x"),
+    ("task", "claim", "f-1", "t1"),
+    ("done", "f-1", "--result", "r.md", "--cancel-children"),
+]
+
+
+@pytest.mark.req("A2")
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("words", WRITES, ids=lambda words: " ".join(words[:2]))
+def test_a2_killed_around_each_call_of_git_the_repeat_is_the_one(hosts, bare, words, after):
+    one, two = hosts
+    two("task", "add", "f-1", "Read", "--id", "t1")
+    before = len(subjects(bare))
+    killed = [_killed(one, number, (*words, "--key", "k"), after=after) for number in range(4)]
+    assert killed[0]
+    assert not killed[-1]
+    done = one.run(*words, "--key", "k", "--json")
+    assert done.code == 0, done
+    assert done.data["repeated"] is True
+    assert len(subjects(bare)) == before + 1
+    two("note", "f-1", "alive") if words[0] != "done" else two("sync")
+
+
+def _killed(cli, number, words, *, after):
+    """Run a command in a child that dies around its call `number` of Git; tell whether it did."""
+
+    def work():
+        real, count = cgit.start, iter(range(1000))
+
+        def start(*given, **options):
+            last = next(count) == number
+            if last and not after:
+                os.kill(os.getpid(), signal.SIGKILL)
+            ended = real(*given, **options)
+            if last:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return ended
+
+        cgit.start = start
+        done = here(*words, env={"GFS_REPO": str(cli.folder)})
+        assert done.code == 0, done
+
+    code = code_of(child(work))
+    assert code in (0, -signal.SIGKILL)
+    return code != 0
+
+
+# ── a disk that lost something here ─────────────────────────────────────────────────────────────
+
+
+def spoil(cli, name, data):
+    """Write over the loose object that a revision names, or remove it; return its id."""
+    oid = cli.git("rev-parse", name)
+    path = cli.gitdir / "objects" / oid[:2] / oid[2:]
+    if data is None:
+        path.unlink()
+    else:
+        overwrite(path, data)
+    return oid
+
+
+NAMES = ("main", "main^{tree}", f"main:{flow_path('f-1')}", "main~1")
+DAMAGE = (b"", b"garbage", None)
+
+
+@pytest.mark.req("A6")
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        # One of each kind always, each with each in the long run.
+        pytest.param(name, data, marks=[] if number % 3 == place % 3 else pytest.mark.long)
+        for place, name in enumerate(NAMES)
+        for number, data in enumerate(DAMAGE)
+    ],
+)
+def test_a6_doctor_brings_from_the_remote_what_was_lost_here(hosts, name, data):
+    one, _ = hosts
+    one("note", "f-1", "x")
+    one("note", "f-1", "y")
+    oid = spoil(one, name, data)
+    documents._memo.clear()  # as in a process of its own
+    told = one.run("doctor")
+    assert told.code == 1, told
+    assert oid in told.out
+    assert "from the remote" in told.out
+    head = one.head
+    assert one.run("doctor", "--fix").code == 0
+    assert one.head == head
+    assert not one.git("for-each-ref", "refs/gfs/rescued")
+    assert "nothing is wrong" in one("doctor")
+    one("note", "f-1", "z")
+
+
+@pytest.mark.req("A6")
+def test_a6_nothing_is_cut_off_that_the_remote_may_have(hosts, bare):
+    one, _ = hosts
+    one("note", "f-1", "x")
+    head = one.head
+    spoil(one, "main", b"")
+    bare.rename(f"{bare}-away")
+    told = one.run("doctor", "--fix")
+    assert told.code == 1
+    assert "not mended" in told.out
+    assert one.head == head
+    bare.with_name(f"{bare.name}-away").rename(bare)
+    assert one.run("doctor", "--fix").code == 0
+
+
+@pytest.mark.req("A6")
+def test_a6_what_was_queued_here_alone_and_is_torn_is_cut_off_and_kept(hosts):
+    one, _ = hosts
+    good = one.head
+    one.run("note", "f-1", "queued", "--offline")
+    spoil(one, "main", b"")
+    assert one.run("doctor", "--fix").code == 0
+    assert one.head == good
+    assert one.git("for-each-ref", "refs/gfs/rescued")
+
+
+# ── which repositories can be a remote ──────────────────────────────────────────────────────────
+
+
+@pytest.mark.req("L11")
+@pytest.mark.parametrize("kind", ["bare", "made", "aside"])
+def test_l11_a_remote_is_any_repository_whose_main_is_not_checked_out(tmp_path, kind):
+    place = tmp_path / "there"
+    if kind == "bare":
+        git(tmp_path, "init", "-q", "--bare", place)
+    elif kind == "made":
+        assert here("init", place).code == 0
+    else:
+        git(tmp_path, "init", "-q", "-b", "other", place)
+    cli = Cli(tmp_path / "host")
+    assert here("init", cli.folder, "--remote", place).code == 0
+    cli("create", "Do it", "--id", "f-1")
+    assert git(place, "rev-parse", MAIN) == cli.head
+
+
+@pytest.mark.req("L11")
+def test_l11_one_whose_main_is_checked_out_is_refused_with_the_reason(tmp_path):
+    place = tmp_path / "there"
+    git(tmp_path, "init", "-q", "-b", "main", place)
+    done = here("init", tmp_path / "host", "--remote", place)
+    assert done.code == 77, done
+    assert "checked out" in done.err
+    assert not [*(tmp_path / "host").iterdir()]
+
+
+@pytest.mark.req("L11")
+def test_l11_a_shallow_clone_is_no_remote_and_the_reason_is_said(tmp_path):
+    lab = Lab(tmp_path / "flows")
+    lab.create()
+    cut = lab.clone("cut", "--depth=1", "--bare")
+    done = here("clone", cut, tmp_path / "host")
+    assert done.code == 3, done
+    assert "shallow" in done.err
+    lab.repo.close()
+
+
+# ── what is pushed ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.req("R-TF-06")
+def test_nothing_that_is_pushed_tells_of_the_machine(bare, hosts, tmp_path, monkeypatch):
+    """Every object at the remote: no host, no path, no user but the actors that were named."""
+    monkeypatch.setenv("USER", "machineuser")
+    monkeypatch.setenv("LOGNAME", "machineuser")
+    one, two = hosts
+    (tmp_path / "plan.json").write_text(json.dumps({"tasks": [{"id": "t1", "goal": "Read"}]}))
+    one("plan", "f-1", tmp_path / "plan.json", "--as", "ann")
+    assert one.run("work", "f-1", "--as", "ann", "--", "sh", "-c", "echo out/t1.md").code == 0
+    two.run("note", "f-1", "queued", "--offline")
+    one("note", "f-1", "x", "--key", "k1")
+    two("sync")
+    two("done", "f-1", "--result", "r.md", "--as", "ann")
+    two("retry", "f-1", "--as", "ben")
+    told = Cli(bare)
+    told.gitdir = bare
+    every = told.every_object().lower()
+    named = {socket.gethostname(), socket.getfqdn(), str(tmp_path), str(Path.home()), "machineuser"}
+    for word in named - {"localhost"}:
+        assert word.lower().encode() not in every, word
+    people = git(bare, "log", "--format=%an <%ae>%n%cn <%ce>", MAIN).splitlines()
+    actors = {re.sub(r" <.*", "", person) for person in people}
+    assert actors <= {"ann", "ben", "local", "gitflowstate"}
+    assert all("@" not in person or person.endswith("localhost>") for person in people), people
