@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-_STATE, _PARENT, _GROUP, _STARTED = 0, 1, 2, 19  # fields of /proc/<pid>/stat after the name
+_STATE, _GROUP, _SESSION, _STARTED = 0, 2, 3, 19  # fields of /proc/<pid>/stat after the name
 
 
 def boot_id() -> str:
@@ -32,12 +32,25 @@ def is_same(pid: int, ticks: int, boot: str) -> bool:
     )
 
 
-def parent_and_group(pid: int | str) -> tuple[int, int]:
-    """Return the parent and the process group of a process; (0, 0) for one that has ended."""
+def group_and_session(pid: int | str) -> tuple[int, int]:
+    """Return the process group and the session of a process; (0, 0) for one that has ended."""
     found = stat_of(pid)
     if _field(found, _STATE) in ("Z", "X", ""):
         return 0, 0
-    return int(_field(found, _PARENT)), int(_field(found, _GROUP))
+    return int(_field(found, _GROUP)), int(_field(found, _SESSION))
+
+
+def environment(pid: int) -> bytes:
+    """Return the environment that a process was started with; nothing where that is not ours."""
+    return _read(f"/proc/{pid}/environ", 1 << 20)
+
+
+def pids() -> list[int]:
+    """Return every process of this system."""
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208  start-up
+    except OSError:
+        return []
 
 
 def stat_of(pid: int | str) -> list[str]:
@@ -50,13 +63,17 @@ def _field(fields: list[str], number: int) -> str:
     return fields[number] if len(fields) > number else ""
 
 
-def _read(path: str) -> bytes:
+def _read(path: str, limit: int = 4096) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return b""  # gone, or not on this system
     try:
-        return os.read(descriptor, 4096)
+        parts = []
+        while limit > 0 and (part := os.read(descriptor, limit)):
+            parts.append(part)
+            limit -= len(part)
+        return b"".join(parts)
     except OSError:
         return b""
     finally:

@@ -70,6 +70,17 @@ class Observe(Op):
     mended: tuple[Id, ...] = ()
 
 
+class ProcessOp(Op):
+    """An operation on one process of a session; `flow` and `task` are what it serves."""
+
+    OWNERS = False
+
+    session_id: Name
+    process: Id
+    flow: Id | None = None
+    task: Id | None = None
+
+
 class FlowOp(Op):
     """An operation on one flow."""
 
@@ -231,3 +242,8 @@ class Adopt(FlowOp):
     HEADLINE = ("reason",)
 
     reason: Reason
+
+
+def flow_of(op: Op) -> str | None:
+    """Return the id of the flow that an op may change, if there is one."""
+    return op.flow if isinstance(op, (FlowOp, ProcessOp)) else None

@@ -12,6 +12,8 @@ from __future__ import annotations
 import fcntl
 import os
 
+from gitflowstate import identity
+
 LOCKS = "gfs/workers"
 RUNS = "gfs/runs"
 SLOTS = "gfs/slots"
@@ -76,6 +78,54 @@ def is_held(path: str) -> bool | None:
     finally:
         os.close(descriptor)
     return False
+
+
+def holder(host: str) -> bytes:
+    """Return what this process writes into a lock that it holds, for people and for `workers`."""
+    plain = "".join(c for c in host if c.isascii() and (c.isalnum() or c in "._-"))
+    told = plain, identity.boot_id(), os.getpid(), identity.start_ticks()
+    return b'{"host": "%s", "boot_id": "%s", "pid": %d, "started": "%d"}' % (
+        told[0].encode(),
+        told[1].encode(),
+        *told[2:],
+    )
+
+
+# ── the wish to cancel ──────────────────────────────────────────────────────────────────────────
+
+
+def cancel(folder: str, reason: str) -> None:
+    """Ask for a process to be cancelled, and wake its supervisor if there is one.
+
+    The first request stands. Raises OSError.
+    """
+    try:
+        descriptor = os.open(f"{folder}/{CANCEL}.new", _OPEN | os.O_TRUNC, 0o644)
+        os.write(descriptor, f"{_said(reason)}\n".encode())
+        os.close(descriptor)
+        os.link(f"{folder}/{CANCEL}.new", f"{folder}/{CANCEL}")  # noqa: PTH
+    except FileExistsError:
+        pass
+    try:
+        descriptor = os.open(f"{folder}/{WAKE}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return  # not yet there: it looks before the command may go
+    try:
+        os.write(descriptor, b"c")
+    finally:
+        os.close(descriptor)
+
+
+def cancellation(folder: str) -> str | None:
+    """Return why a process shall be cancelled, None if nobody asked for it."""
+    try:
+        descriptor = os.open(f"{folder}/{CANCEL}", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return _said(os.read(descriptor, 1000).decode("utf-8", "replace"))
+    finally:
+        os.close(descriptor)
 
 
 # ── the record of the end ───────────────────────────────────────────────────────────────────────

@@ -17,8 +17,8 @@ from gitflowstate.cli.verb import reads
 from gitflowstate.documents import Broken
 from gitflowstate.errors import Corrupt, NotFound
 from gitflowstate.git import Repository
+from gitflowstate.governed import GOVERNED
 from gitflowstate.location import Location
-from gitflowstate.model import GOVERNED
 from gitflowstate.store import Store
 
 

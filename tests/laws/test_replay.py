@@ -28,7 +28,8 @@ from gitflowstate.boundary import EVERY
 from gitflowstate.errors import Blocked, Corrupt, Invalid, NotFound, Rejected, Stale
 from gitflowstate.history import Report, Step
 from gitflowstate.message import decode_trailers
-from gitflowstate.model import GOVERNED, Flow, Value
+from gitflowstate.governed import GOVERNED
+from gitflowstate.model import Flow, Value
 from gitflowstate.objects import object_id
 from gitflowstate.ops import FlowOp
 from gitflowstate.syscalls import calls
