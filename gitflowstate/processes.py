@@ -7,7 +7,7 @@ another one is answered with it.
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -43,6 +43,12 @@ class Wanted(NamedTuple):
     flow: str | None = None
     task: str | None = None
     allow_secret: str | None = None
+
+    def mint(self) -> str:
+        """Return the id that the process gets; another each time where no call id was given."""
+        if self.call_id is None:
+            return f"p-{os.urandom(6).hex()}"
+        return process_id(self.session, self.call_id)
 
 
 class Identity(NamedTuple):
@@ -86,16 +92,18 @@ class Intended(NamedTuple):
 # ── recording ───────────────────────────────────────────────────────────────────────────────────
 
 
-def intend(store: Store, wanted: Wanted, *, at: Time, by: str, host: str, boot_id: str) -> Intended:
+def intend(
+    store: Store, wanted: Wanted, made: str, *, at: Time, by: str, host: str, boot_id: str
+) -> Intended:
     """Record durably that a process is about to be started, and claim the task that it serves.
 
+    `made` is its id, as `wanted` mints it: its lock is held before it is recorded.
     The same call of the same session gives the record that is there, whatever became of it. Raises
     Stale (4) for that call with another command and for a task of somebody else, NotFound (5),
     Rejected (3) for a secret among the arguments, and Corrupt (6) when a process of the session
     cannot be read: then nothing may be started in it (R-TJ-18).
     """
     call = wanted.call_id
-    made = process_id(wanted.session, call) if call is not None else f"p-{secrets.token_hex(6)}"
     if find_by_id(store, wanted.session, made) is None:
         check_session(store, wanted.session)
     lease = timedelta(seconds=wanted.timeout_s or _CLAIM_S)

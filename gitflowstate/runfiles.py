@@ -22,6 +22,7 @@ CANCEL = "cancel"
 WAKE = "wake"
 _HEAD, _LAST = "gitflowstate exit 1", "end"
 _LIMIT = 65_536
+_HOLDER_BYTES = 2048
 _FIELDS = {
     *("state", "finished_at", "started_at", "pid", "ticks", "exit_code", "signal", "sent"),
     *("reason", "output_bytes", "output_truncated"),
@@ -49,17 +50,31 @@ def lock_path(gitdir: str | os.PathLike[str], process: str) -> str:
 
 def hold(path: str) -> int:
     """Create and lock a file; return its descriptor, or -1 where somebody else holds it."""
+    while True:
+        descriptor = _opened(path)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return -1
+        if _is_at(path, descriptor):
+            return descriptor
+        os.close(descriptor)  # removed by its last holder before it was locked
+
+
+def _opened(path: str) -> int:
     try:
-        descriptor = os.open(path, _OPEN, 0o644)
+        return os.open(path, _OPEN, 0o644)
     except FileNotFoundError:
         os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120  start-up
-        descriptor = os.open(path, _OPEN, 0o644)
+        return os.open(path, _OPEN, 0o644)
+
+
+def _is_at(path: str, descriptor: int) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return -1
-    return descriptor
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))  # noqa: PTH116  start-up
+    except FileNotFoundError:
+        return False
 
 
 def is_held(path: str) -> bool | None:
@@ -80,15 +95,40 @@ def is_held(path: str) -> bool | None:
     return False
 
 
-def holder(host: str) -> bytes:
-    """Return what this process writes into a lock that it holds, for people and for `workers`."""
-    plain = "".join(c for c in host if c.isascii() and (c.isalnum() or c in "._-"))
-    told = plain, identity.boot_id(), os.getpid(), identity.start_ticks()
-    return b'{"host": "%s", "boot_id": "%s", "pid": %d, "started": "%d"}' % (
-        told[0].encode(),
-        told[1].encode(),
-        *told[2:],
-    )
+def write_holder(descriptor: int, told: bytes) -> None:
+    """Write into a lock that this process holds who that is, after what else is told of it.
+
+    As JSON, for people and for `workers`; `told` is an object without its closing brace.
+    """
+    own = os.getpid(), identity.start_ticks()
+    text = told + b', "boot_id": "%s"' % identity.boot_id().encode()
+    text += b', "pid": %d, "started": "%d"}' % own
+    os.pwrite(descriptor, text.ljust(_HOLDER_BYTES), 0)  # over what was written before
+
+
+def held_for(gitdir: str | os.PathLike[str]) -> dict[str, dict[str, object]]:
+    """Return what the locks of processes say that nobody holds any more, by process."""
+    import json  # noqa: PLC0415  start-up of a supervisor
+
+    found: dict[str, dict[str, object]] = {}
+    for process in _locked(gitdir):
+        path = lock_path(gitdir, process)
+        if is_held(path) is False:
+            try:
+                with open(path, encoding="utf-8") as file:  # noqa: PTH123  no pathlib here
+                    told = json.loads(file.read(_HOLDER_BYTES))
+            except (OSError, ValueError):
+                told = None
+            found[process] = told if isinstance(told, dict) else {}
+    return found
+
+
+def _locked(gitdir: str | os.PathLike[str]) -> list[str]:
+    try:
+        names = os.listdir(f"{os.fspath(gitdir)}/{LOCKS}")  # noqa: PTH208  no pathlib here
+    except OSError:
+        return []
+    return sorted(name[:-5] for name in names if name.startswith("p-") and name.endswith(".lock"))
 
 
 # ── the wish to cancel ──────────────────────────────────────────────────────────────────────────
@@ -103,7 +143,7 @@ def cancel(folder: str, reason: str) -> None:
         descriptor = os.open(f"{folder}/{CANCEL}.new", _OPEN | os.O_TRUNC, 0o644)
         os.write(descriptor, f"{_said(reason)}\n".encode())
         os.close(descriptor)
-        os.link(f"{folder}/{CANCEL}.new", f"{folder}/{CANCEL}")  # noqa: PTH
+        os.link(f"{folder}/{CANCEL}.new", f"{folder}/{CANCEL}")
     except FileExistsError:
         pass
     try:
@@ -249,8 +289,22 @@ def fate(gitdir: str | os.PathLike[str], process: str) -> Exit | bool | None:
 
 
 def forget(gitdir: str | os.PathLike[str], process: str) -> None:
-    """Drop the lock of a process whose end is committed: there is nothing left to prove."""
+    """Drop the lock of a process whose end is committed, unless somebody holds it."""
+    path = lock_path(gitdir, process)
+    if is_held(path) is not False:
+        return
     try:
-        os.unlink(lock_path(gitdir, process))  # noqa: PTH108  no pathlib in a supervisor
+        descriptor = hold(path)
+    except OSError:
+        return
+    if descriptor >= 0:
+        drop(path)
+        os.close(descriptor)
+
+
+def drop(path: str) -> None:
+    """Drop a lock; only while it is held, lest somebody lock a file that is none any more."""
+    try:
+        os.unlink(path)  # noqa: PTH108  no pathlib in a supervisor
     except OSError:
         return
