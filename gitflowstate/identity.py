@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+from gitflowstate import signals
+
 _STATE, _GROUP, _SESSION, _STARTED = 0, 2, 3, 19  # fields of /proc/<pid>/stat after the name
 
 
@@ -30,6 +32,23 @@ def is_same(pid: int, ticks: int, boot: str) -> bool:
         and _field(found, _STATE) not in ("Z", "X", "")
         and boot_id() == boot
     )
+
+
+def send(pid: int, ticks: int, boot: str, number: int) -> bool:
+    """Send a signal to the process that was recorded; False, and to nobody, where it has gone."""
+    try:
+        descriptor = os.pidfd_open(pid)  # before it is looked at: from here on it is one process
+    except (OSError, AttributeError):
+        return False  # gone, or not on this system
+    try:
+        if not is_same(pid, ticks, boot):
+            return False
+        signals.send(descriptor, number)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
 
 
 def group_and_session(pid: int | str) -> tuple[int, int]:

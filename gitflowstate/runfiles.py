@@ -106,29 +106,26 @@ def write_holder(descriptor: int, told: bytes) -> None:
     os.pwrite(descriptor, text.ljust(_HOLDER_BYTES), 0)  # over what was written before
 
 
-def held_for(gitdir: str | os.PathLike[str]) -> dict[str, dict[str, object]]:
-    """Return what the locks of processes say that nobody holds any more, by process."""
+def holder(gitdir: str | os.PathLike[str], process: str) -> dict[str, object]:
+    """Return what a lock says of who holds or held it; nothing where it says nothing."""
     import json  # noqa: PLC0415  start-up of a supervisor
 
-    found: dict[str, dict[str, object]] = {}
-    for process in _locked(gitdir):
-        path = lock_path(gitdir, process)
-        if is_held(path) is False:
-            try:
-                with open(path, encoding="utf-8") as file:  # noqa: PTH123  no pathlib here
-                    told = json.loads(file.read(_HOLDER_BYTES))
-            except (OSError, ValueError):
-                told = None
-            found[process] = told if isinstance(told, dict) else {}
-    return found
+    try:
+        with open(lock_path(gitdir, process), encoding="utf-8") as file:  # noqa: PTH123
+            told = json.loads(file.read(_HOLDER_BYTES))
+    except (OSError, ValueError):
+        return {}
+    return told if isinstance(told, dict) else {}
 
 
-def _locked(gitdir: str | os.PathLike[str]) -> list[str]:
+def left(gitdir: str | os.PathLike[str]) -> list[str]:
+    """Return the processes whose locks are here, and held by nobody any more."""
     try:
         names = os.listdir(f"{os.fspath(gitdir)}/{LOCKS}")  # noqa: PTH208  no pathlib here
     except OSError:
         return []
-    return sorted(name[:-5] for name in names if name.startswith("p-") and name.endswith(".lock"))
+    found = sorted(n[:-5] for n in names if n.startswith("p-") and n.endswith(".lock"))
+    return [process for process in found if is_held(lock_path(gitdir, process)) is False]
 
 
 # ── the wish to cancel ──────────────────────────────────────────────────────────────────────────

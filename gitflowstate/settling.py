@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import signal
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from gitflowstate.runfiles import Exit
 from gitflowstate.store import Store
 
 DIED = "its supervisor died before it had recorded an end"
+PATIENCE_S = 1.0
+_POLL_S = 0.02
 RESTARTED = "its host was started again before an end was recorded"
 
 
@@ -64,13 +67,32 @@ def fate(gitdir: Path, process: Process) -> Exit | str | None:
     return RESTARTED if process.host == socket.gethostname() else None
 
 
+def is_elsewhere(gitdir: Path, process: Process) -> bool:
+    """Tell whether nothing on this machine knows of a process that has not ended."""
+    return runfiles.is_held(runfiles.lock_path(gitdir, process.id)) is None
+
+
+def awaited(store: Store, process: Process, *, at: Callable[[], Time], by: str) -> Process:
+    """Return the record of a process that has ended, once it says so.
+
+    Whoever has started it records that; what is not recorded soon is recorded here.
+    """
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        found = processes.find_by_id(store, process.session_id, process.id)
+        if found is not None and has_ended(found):
+            return found
+        time.sleep(_POLL_S)
+    return settle(store, process, at=at(), by=by)
+
+
 def settle_left(store: Store, *, at: Time, by: str) -> Iterator[Process]:
     """Record the ends of all processes that left a lock here which nobody holds; yield each.
 
     What cannot be read is left for the verb that is about it.
     """
-    for process, told in runfiles.held_for(store.repo.gitdir).items():
-        session = told.get("session")
+    for process in runfiles.left(store.repo.gitdir):
+        session = runfiles.holder(store.repo.gitdir, process).get("session")
         found = None
         with suppress(Corrupt):
             if isinstance(session, str):

@@ -111,11 +111,8 @@ class Supervisor:
         )
 
     def _environment(self) -> dict[bytes, bytes]:
-        own = {
-            MARK.encode(): os.fsencode(self.folder),
-            b"GFS_PROCESS": self.request["process"].encode(),
-        }
-        return {**os.environb, **own}
+        told = {name.encode(): value.encode() for name, value in self.request["env"].items()}
+        return {**os.environb, **told, MARK.encode(): os.fsencode(self.folder)}
 
     # ── before the command may go ───────────────────────────────────────────────────────────────
 

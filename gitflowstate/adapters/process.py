@@ -31,7 +31,7 @@ _CODE = (
 _CHUNK = 1 << 18
 _PRIVATE = (MARK, "GFS_PROCESS")  # what the command of another process has of its own
 
-Sink = Callable[[bytes], None]
+Sink = Callable[[bytes], bool]  # takes some output; False when it wants no more
 
 
 class Reserved:
@@ -154,10 +154,10 @@ class Supervised:
 
     def _pass_on(self, descriptor: int, sinks: dict[int, Sink]) -> None:
         data = os.read(descriptor, _CHUNK)
-        if data:
-            sinks[descriptor](data)
-        else:
+        if not data or not sinks[descriptor](data):
             del sinks[descriptor]
+            self._outputs.remove(descriptor)
+            os.close(descriptor)
 
     # ── what it is told ─────────────────────────────────────────────────────────────────────────
 
