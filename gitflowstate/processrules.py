@@ -113,6 +113,8 @@ def _is_so(op: ProcessOp, before: Process) -> bool:
     """Tell whether the process already is what the op would make of it."""
     if isinstance(op, processops.RunLose):
         return before.state == "lost"
+    if isinstance(op, processops.RunStart) and has_ended(before):
+        return False  # nobody may let go what was given up
     same = {
         "run intend": ASKED,
         "run start": _STARTED,

@@ -15,6 +15,7 @@ from gitflowstate.errors import Blocked, Corrupt, Invalid, NotFound, Rejected, S
 from gitflowstate.kinds import TERMINAL
 from gitflowstate.model import Flow, key_path
 from gitflowstate.ops import Adopt, Create, FlowOp, Import, Init, Observe, Reopen
+from gitflowstate.outcomes import changed_flow
 from gitflowstate.rules import normalised
 from gitflowstate.union import UNION
 
@@ -163,7 +164,7 @@ def test_a_commit_can_be_replayed_from_its_message(case):
     state, after = applied(op, world)
     if after is state:
         return
-    flow = machine.find(op.flow, after) if isinstance(op, FlowOp) else None
+    flow = changed_flow(op, state, after)
     text = message.encode_message(op, flow)
     changed = [
         codec.encode(value)

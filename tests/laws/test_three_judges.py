@@ -181,7 +181,9 @@ def beyond(raw):
         ids = [item["id"] for item in raw if isinstance(item, dict) and "id" in item]
         return any(ids.count(one) > 1 for one in ids) or any(map(beyond, raw))
     if isinstance(raw, dict):
-        return any(beyond(value) for name, value in raw.items() if name not in ("data", "flows", "events"))
+        return any(
+            beyond(value) for name, value in raw.items() if name not in ("data", "flows", "events")
+        )
     return False
 
 
