@@ -3,7 +3,7 @@
 Rules: the lock `gfs/workers/<id>.lock` is held from before the start intent until the supervisor
 has gone, so one that is free proves that nobody will write a record any more, and one that is not
 there proves nothing (C-12). The record `gfs/runs/<id>/exit` appears whole or not at all, before the
-lock is freed, and is the truth whoever reads it. Standard library alone, and cheap: a supervisor
+lock is freed, and is the truth, whoever reads it. Standard library alone, and cheap: a supervisor
 imports it.
 """
 

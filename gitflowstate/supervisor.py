@@ -1,8 +1,8 @@
 """The supervisor of one process: it holds the lock, starts the command, waits, records the end.
 
 Rules: its own session, so that nobody's death ends it; the command is held back until its start is
-recorded; the record of the end is on the disk before anyone is told. While its client lives, the
-client commits what is reported here; the store is imported only when the client has gone. Standard
+recorded. While its client lives, the client commits what is reported here, and the record of the
+end is written beside that; the store is imported only when the client has gone. Standard
 library alone until then, since every `gfs run` starts one: `python -I -S`.
 
 From the client: a request, then one of the bytes below. To the client: `blocked <pid> <ticks>`,
@@ -53,8 +53,9 @@ class Supervisor:
     def run(self) -> None:
         """Supervise the command to its end, and see to it that the end is recorded."""
         end = self._supervised()
-        _write(self.folder, end)
+        # First told: the client commits while this goes to the disk, and one of the two is enough.
         self._tell(ENDED + end.text().encode())
+        _write(self.folder, end)
         if self._is_settled() or _record_end(self.request, end):
             runfiles.drop(runfiles.lock_path(self.request["gitdir"], self.request["process"]))
 

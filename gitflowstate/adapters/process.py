@@ -72,7 +72,7 @@ class Reserved:
 
 def _slot(gitdir: Path) -> int:
     for number in range(MAX_LIVE):
-        descriptor = runfiles.hold(f"{gitdir}/{runfiles.SLOTS}/{number}.lock")
+        descriptor = runfiles.hold(f"{gitdir}/{runfiles.SLOTS}/{number}")
         if descriptor >= 0:
             return descriptor
     raise Unavailable(

@@ -42,7 +42,7 @@ def cancel(session: Session, id: ProcessArgument) -> None:
         told += " (it had ended before)"
     if ended:
         told += f"; {ended} of its processes were still running and were ended"
-    data = managed.data(process, changed=before != process.state, orphans=ended)
+    data = managed.data(process, repeated=before == process.state, orphans=ended)
     output.success(data, told, as_json=session.json)
 
 

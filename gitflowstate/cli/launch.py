@@ -150,5 +150,6 @@ class Launch:
             return settling.settle(self.store, process, **self._stamp())
         end = settling.end(told, self.id, returned=True)
         process = processes.settled(self.store, process, end, **self._stamp())
+        runfiles.drop(runfiles.lock_path(self.gitdir, self.id))  # its supervisor holds it
         supervised.settled()
         return process
