@@ -8,7 +8,7 @@ another one is answered with it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -234,7 +234,7 @@ def get(store: Store, text: str) -> Process:
 
     Raises NotFound when none or several begin so, Corrupt where it cannot be read.
     """
-    paths = {_name(path): path for path in _paths(store) if _name(path).startswith(text)}
+    paths = {name_of(path): path for path in _paths(store) if name_of(path).startswith(text)}
     path = paths.get(text) or (next(iter(paths.values())) if len(paths) == 1 else None)
     if path is None:
         said = f"{len(paths)} processes begin with" if paths else "there is no process"
@@ -247,9 +247,14 @@ def get(store: Store, text: str) -> Process:
 
 
 def listing(store: Store, session: str | None = None) -> Iterator[Process | Broken]:
-    """Yield the processes of a session, or of all, by path; what cannot be read by its reason."""
+    """Return the processes of a session, or of all, by path; what cannot be read by its reason."""
+    return read(store, _paths(store, session))
+
+
+def read(store: Store, paths: Iterable[str]) -> Iterator[Process | Broken]:
+    """Yield the processes at the paths of the head; what cannot be read by its reason."""
     tree = store.head().tree
-    for path in _paths(store, session):
+    for path in paths:
         try:
             found = documents.read(store.repo, tree, path)
         except Corrupt as error:
@@ -257,6 +262,14 @@ def listing(store: Store, session: str | None = None) -> Iterator[Process | Brok
         else:
             assert isinstance(found, Process)
             yield found
+
+
+def by_session(store: Store) -> dict[str, list[str]]:
+    """Return the paths of all processes by the folder of their session, below `processes/`."""
+    found: dict[str, list[str]] = {}
+    for path in _paths(store):
+        found.setdefault(path.removeprefix(f"{FOLDER}/").rpartition("/")[0], []).append(path)
+    return found
 
 
 def live(store: Store) -> list[Process]:
@@ -284,5 +297,6 @@ def _paths(store: Store, session: str | None = None) -> list[str]:
     return sorted(path for path, _ in store.repo.walk(tree, folder))
 
 
-def _name(path: str) -> str:
+def name_of(path: str) -> str:
+    """Return the id of the process that is kept at a path."""
     return path.rsplit("/", 1)[-1].removesuffix(".json")
