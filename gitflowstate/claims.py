@@ -166,6 +166,6 @@ def served(task: Task) -> Stale:
     """Return the refusal of a task that a process serves: only the process's own end frees it."""
     return Stale(
         f"{task.id} is served by the process {task.process}",
-        hint="it is free once that process has ended",
+        hint="it is free once that process has ended; gfs ps shows it",
         process=task.process,
     )

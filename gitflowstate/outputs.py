@@ -47,6 +47,14 @@ def is_kept(gitdir: Path, process: str) -> bool:
     return Path(runfiles.run_folder(gitdir, process)).is_dir()
 
 
+def every(gitdir: Path) -> list[str]:
+    """Return the processes of which something is still there."""
+    try:
+        return sorted(path.name for path in (gitdir / runfiles.RUNS).iterdir() if path.is_dir())
+    except FileNotFoundError:
+        return []
+
+
 def pieces(gitdir: Path, process: str, since: int = 0) -> Iterator[Piece]:
     """Yield what is kept of the output from an offset on, to its present end."""
     for begin, path in _segments(runfiles.run_folder(gitdir, process)):

@@ -234,21 +234,21 @@ def get(store: Store, text: str) -> Process:
 
     Raises NotFound when none or several begin so, Corrupt where it cannot be read.
     """
-    paths = {name_of(path): path for path in _paths(store) if name_of(path).startswith(text)}
-    path = paths.get(text) or (next(iter(paths.values())) if len(paths) == 1 else None)
+    found = {name_of(path): path for path in paths(store) if name_of(path).startswith(text)}
+    path = found.get(text) or (next(iter(found.values())) if len(found) == 1 else None)
     if path is None:
-        said = f"{len(paths)} processes begin with" if paths else "there is no process"
+        said = f"{len(found)} processes begin with" if found else "there is no process"
         raise NotFound(
-            f"{said} {text!r}", hint=", ".join(sorted(paths)[:5]), next=["gfs", "ps", "--all"]
+            f"{said} {text!r}", hint=", ".join(sorted(found)[:5]), next=["gfs", "ps", "--all"]
         )
-    found = store.document(path)
-    assert isinstance(found, Process)
-    return found
+    process = store.document(path)
+    assert isinstance(process, Process)
+    return process
 
 
 def listing(store: Store, session: str | None = None) -> Iterator[Process | Broken]:
     """Return the processes of a session, or of all, by path; what cannot be read by its reason."""
-    return read(store, _paths(store, session))
+    return read(store, paths(store, session))
 
 
 def read(store: Store, paths: Iterable[str]) -> Iterator[Process | Broken]:
@@ -267,7 +267,7 @@ def read(store: Store, paths: Iterable[str]) -> Iterator[Process | Broken]:
 def by_session(store: Store) -> dict[str, list[str]]:
     """Return the paths of all processes by the folder of their session, below `processes/`."""
     found: dict[str, list[str]] = {}
-    for path in _paths(store):
+    for path in paths(store):
         found.setdefault(path.removeprefix(f"{FOLDER}/").rpartition("/")[0], []).append(path)
     return found
 
@@ -289,7 +289,8 @@ def check_session(store: Store, session: str) -> None:
             )
 
 
-def _paths(store: Store, session: str | None = None) -> list[str]:
+def paths(store: Store, session: str | None = None) -> list[str]:
+    """Return where the processes of a session, or all, are kept at the head, in order."""
     tree = store.head().tree
     folder = FOLDER if session is None else session_folder(session)
     if store.repo.lookup(tree, folder) is None:
