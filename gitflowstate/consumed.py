@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gitflowstate import due, outputs, processes, runfiles
+from gitflowstate import due, outputs, processes, runlocks
 from gitflowstate.documents import Broken
 from gitflowstate.inbox import is_notice
 from gitflowstate.inboxstore import InboxStore
@@ -39,7 +39,7 @@ def expire(store: Store, now: Time) -> Removed:
         if isinstance(item, Broken) or not is_consumed(item, marks, now):
             continue
         size += outputs.expire(gitdir, item.id)
-        runfiles.forget(gitdir, item.id)
+        runlocks.forget(gitdir, item.id)
         gone.append(item.id)
     return Removed(gone, size, len(here) - len(gone))
 

@@ -1,20 +1,16 @@
-"""The files of one process on this machine: its lock, and the record of its end.
+"""The files of one process on this machine: the wish to cancel it, and the record of its end.
 
-Rules: the lock `gfs/workers/<id>.lock` is held from before the start intent until the supervisor
-has gone, so one that is free proves that nobody will write a record any more, and one that is not
-there proves nothing (C-12). The record `gfs/runs/<id>/exit` appears whole or not at all, before the
-lock is freed, and is the truth, whoever reads it. Standard library alone, and cheap: a supervisor
+Rules: the record `gfs/runs/<id>/exit` appears whole or not at all, before the lock of the process
+is freed, and is the truth, whoever reads it. Standard library alone, and cheap: a supervisor
 imports it.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 
-from gitflowstate import identity
+from gitflowstate import runlocks
 
-LOCKS = "gfs/workers"
 RUNS = "gfs/runs"
 SLOTS = "gfs/slots"
 EXIT = "exit"
@@ -22,7 +18,6 @@ CANCEL = "cancel"
 WAKE = "wake"
 _HEAD, _LAST = "gitflowstate exit 1", "end"
 _LIMIT = 65_536
-_HOLDER_BYTES = 2048
 _FIELDS = {
     *("state", "finished_at", "started_at", "pid", "ticks", "exit_code", "signal", "sent"),
     *("reason", "output_bytes", "output_truncated"),
@@ -40,94 +35,6 @@ def output_ref(process: str) -> str:
     return f"{RUNS}/{process}"
 
 
-def lock_path(gitdir: str | os.PathLike[str], process: str) -> str:
-    """Return the path of a process's lock."""
-    return f"{os.fspath(gitdir)}/{LOCKS}/{process}.lock"
-
-
-# ── the lock ────────────────────────────────────────────────────────────────────────────────────
-
-
-def hold(path: str) -> int:
-    """Create and lock a file; return its descriptor, or -1 where somebody else holds it."""
-    while True:
-        descriptor = _opened(path)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            return -1
-        if _is_at(path, descriptor):
-            return descriptor
-        os.close(descriptor)  # removed by its last holder before it was locked
-
-
-def _opened(path: str) -> int:
-    try:
-        return os.open(path, _OPEN, 0o644)
-    except FileNotFoundError:
-        os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120  start-up
-        return os.open(path, _OPEN, 0o644)
-
-
-def _is_at(path: str, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(os.stat(path), os.fstat(descriptor))  # noqa: PTH116  start-up
-    except FileNotFoundError:
-        return False
-
-
-def is_held(path: str) -> bool | None:
-    """Tell whether somebody holds a lock; None where the file is absent or out of reach."""
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return None
-    try:
-        # Shared, so that two who ask at once do not take each other for the holder.
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
-    return False
-
-
-def write_holder(descriptor: int, told: bytes) -> None:
-    """Write into a lock that this process holds who that is, after what else is told of it.
-
-    As JSON, for people and for `workers`; `told` is an object without its closing brace.
-    """
-    own = os.getpid(), identity.start_ticks()
-    text = told + b', "boot_id": "%s"' % identity.boot_id().encode()
-    text += b', "pid": %d, "started": "%d"}' % own
-    os.pwrite(descriptor, text.ljust(_HOLDER_BYTES), 0)  # over what was written before
-
-
-def holder(gitdir: str | os.PathLike[str], process: str) -> dict[str, object]:
-    """Return what a lock says of who holds or held it; nothing where it says nothing."""
-    import json  # noqa: PLC0415  start-up of a supervisor
-
-    try:
-        with open(lock_path(gitdir, process), encoding="utf-8") as file:  # noqa: PTH123
-            told = json.loads(file.read(_HOLDER_BYTES))
-    except (OSError, ValueError):
-        return {}
-    return told if isinstance(told, dict) else {}
-
-
-def left(gitdir: str | os.PathLike[str]) -> list[str]:
-    """Return the processes whose locks are here, and held by nobody any more."""
-    try:
-        names = os.listdir(f"{os.fspath(gitdir)}/{LOCKS}")  # noqa: PTH208  no pathlib here
-    except OSError:
-        return []
-    found = sorted(n[:-5] for n in names if n.startswith("p-") and n.endswith(".lock"))
-    return [process for process in found if is_held(lock_path(gitdir, process)) is False]
-
-
 # ── the wish to cancel ──────────────────────────────────────────────────────────────────────────
 
 
@@ -136,13 +43,16 @@ def cancel(folder: str, reason: str) -> None:
 
     The first request stands. Raises OSError.
     """
+    path, own = f"{folder}/{CANCEL}", f"{folder}/{CANCEL}.{os.getpid()}"
+    descriptor = os.open(own, _OPEN | os.O_TRUNC, 0o644)
     try:
-        descriptor = os.open(f"{folder}/{CANCEL}.new", _OPEN | os.O_TRUNC, 0o644)
         os.write(descriptor, f"{_said(reason)}\n".encode())
-        os.close(descriptor)
-        os.link(f"{folder}/{CANCEL}.new", f"{folder}/{CANCEL}")
+        os.link(own, path)  # whole from the first moment
     except FileExistsError:
         pass
+    finally:
+        os.close(descriptor)
+        os.unlink(own)  # noqa: PTH108  no pathlib in a supervisor
     try:
         descriptor = os.open(f"{folder}/{WAKE}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -280,28 +190,7 @@ def fate(gitdir: str | os.PathLike[str], process: str) -> Exit | bool | None:
 
     None where neither is here: then this machine knows nothing of the process.
     """
-    held = is_held(lock_path(gitdir, process))  # first: the record is older than a free lock
+    # In this order: the record is older than a free lock.
+    held = runlocks.is_held(runlocks.lock_path(gitdir, process))
     end = read_exit(gitdir, process)
     return held if end is None else end
-
-
-def forget(gitdir: str | os.PathLike[str], process: str) -> None:
-    """Drop the lock of a process whose end is committed, unless somebody holds it."""
-    path = lock_path(gitdir, process)
-    if is_held(path) is not False:
-        return
-    try:
-        descriptor = hold(path)
-    except OSError:
-        return
-    if descriptor >= 0:
-        drop(path)
-        os.close(descriptor)
-
-
-def drop(path: str) -> None:
-    """Drop a lock; only while it is held, lest somebody lock a file that is none any more."""
-    try:
-        os.unlink(path)  # noqa: PTH108  no pathlib in a supervisor
-    except OSError:
-        return

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from gitflowstate import identity, processes, runfiles
+from gitflowstate import identity, processes, runfiles, runlocks
 from gitflowstate.errors import Corrupt
 from gitflowstate.kinds import Time
 from gitflowstate.processes import End, Identity
@@ -42,7 +42,7 @@ def settle(store: Store, process: Process, *, at: Time, by: str) -> Process:
         after = processes.settled(store, process, end(told, process.id), at=at, by=by)
     else:
         after = processes.lost(store, process, told, at=at, by=by)
-    runfiles.forget(store.repo.gitdir, process.id)
+    runlocks.forget(store.repo.gitdir, process.id)
     return after
 
 
@@ -69,7 +69,7 @@ def fate(gitdir: Path, process: Process) -> Exit | str | None:
 
 def is_elsewhere(gitdir: Path, process: Process) -> bool:
     """Tell whether nothing on this machine knows of a process that has not ended."""
-    return runfiles.is_held(runfiles.lock_path(gitdir, process.id)) is None
+    return runlocks.is_held(runlocks.lock_path(gitdir, process.id)) is None
 
 
 def awaited(store: Store, process: Process, *, at: Callable[[], Time], by: str) -> Process:
@@ -91,14 +91,14 @@ def settle_left(store: Store, *, at: Time, by: str) -> Iterator[Process]:
 
     What cannot be read is left for the verb that is about it.
     """
-    for process in runfiles.left(store.repo.gitdir):
-        session = runfiles.holder(store.repo.gitdir, process).get("session")
+    for process in runlocks.left(store.repo.gitdir):
+        session = runlocks.holder(store.repo.gitdir, process).get("session")
         found = None
         with suppress(Corrupt):
             if isinstance(session, str):
                 found = processes.find_by_id(store, session, process)
             if found is None or has_ended(found):
-                runfiles.forget(store.repo.gitdir, process)
+                runlocks.forget(store.repo.gitdir, process)
             else:
                 yield settle(store, found, at=at, by=by)
 

@@ -13,6 +13,7 @@ import os
 from gitflowstate import signals
 
 GO = b"g"
+_READY = b"r"
 _FAILED = 127
 _BARRIER, _ERROR = 3, 4
 _MAX_DESCRIPTOR = 256
@@ -36,6 +37,7 @@ class Command:
             self._become(barrier, error, out, err)
         for descriptor in (barrier, error, out, err):
             os.close(descriptor)
+        os.read(self._error, 1)  # it leads its group from here on, and heeds signals
 
     def _become(self, barrier: int, error: int, out: int, err: int) -> None:
         """Be the command, or leave."""
@@ -48,6 +50,7 @@ class Command:
             for number, descriptor in enumerate(moved):
                 os.dup2(descriptor, number, inheritable=number < _BARRIER)
             os.closerange(_ERROR + 1, _MAX_DESCRIPTOR)
+            os.write(_ERROR, _READY)
             if os.read(_BARRIER, 1) == GO:
                 self._execute()
         finally:

@@ -17,7 +17,7 @@ import select
 import sys
 import time
 
-from gitflowstate import identity, runfiles, signals
+from gitflowstate import identity, runfiles, runlocks, signals
 from gitflowstate.capture import Capture
 from gitflowstate.family import MARK, Family
 from gitflowstate.runfiles import Exit
@@ -53,11 +53,14 @@ class Supervisor:
     def run(self) -> None:
         """Supervise the command to its end, and see to it that the end is recorded."""
         end = self._supervised()
+        for descriptor in self.onward:  # what nothing was ever passed to
+            if descriptor >= 0:
+                os.close(descriptor)
         # First told: the client commits while this goes to the disk, and one of the two is enough.
         self._tell(ENDED + end.text().encode())
         _write(self.folder, end)
         if self._is_settled() or _record_end(self.request, end):
-            runfiles.drop(runfiles.lock_path(self.request["gitdir"], self.request["process"]))
+            runlocks.drop(runlocks.lock_path(self.request["gitdir"], self.request["process"]))
 
     def _supervised(self) -> Exit:
         reason = self._cancelled()
@@ -78,11 +81,12 @@ class Supervisor:
 
     def _watched(self, command: Command, ticks: int) -> Exit:
         family, capture = Family(self.folder, command.pid), Capture(self.folder)
+        onward, self.onward = self.onward, (-1, -1)
         running = Running(
             command,
             family,
             capture,
-            self.onward,
+            onward,
             self.wake,
             self._cancelled,
             self.request["timeout_s"],
@@ -238,7 +242,7 @@ def main() -> None:
         os.setsid()
     request = _request(control)
     try:
-        runfiles.write_holder(lock, request["holder"])
+        runlocks.write_holder(lock, request["holder"])
         Supervisor(request, control, report, (out, err)).run()
     except BaseException:
         _complain(request["folder"])

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from gitflowstate import runfiles, supervisor
+from gitflowstate import runfiles, runlocks, supervisor
 from gitflowstate.errors import Unavailable
 from gitflowstate.family import MARK
 from gitflowstate.runfiles import Exit
@@ -38,7 +38,7 @@ class Reserved:
     """The lock of one process, and a slot: what must be had before its start is intended."""
 
     def __init__(self, gitdir: Path, process: str, session: str) -> None:
-        self.path = runfiles.lock_path(gitdir, process)
+        self.path = runlocks.lock_path(gitdir, process)
         self.gitdir = gitdir
         self.told = json.dumps({"session": session, "host": socket.gethostname()})[:-1].encode()
         self.lock = self.slot = -1
@@ -49,10 +49,10 @@ class Reserved:
         Raises Unavailable where every slot is taken, and the errors of a disk.
         """
         with reported("lock", self.path):
-            self.lock = runfiles.hold(self.path)
+            self.lock = runlocks.hold(self.path)
             if self.lock < 0:
                 return False
-            runfiles.write_holder(self.lock, self.told)
+            runlocks.write_holder(self.lock, self.told)
             self.slot = _slot(self.gitdir)
         return True
 
@@ -67,12 +67,12 @@ class Reserved:
 
     def drop(self) -> None:
         """Remove the lock again: nothing was intended."""
-        runfiles.drop(self.path)
+        runlocks.drop(self.path)
 
 
 def _slot(gitdir: Path) -> int:
     for number in range(MAX_LIVE):
-        descriptor = runfiles.hold(f"{gitdir}/{runfiles.SLOTS}/{number}")
+        descriptor = runlocks.hold(f"{gitdir}/{runfiles.SLOTS}/{number}")
         if descriptor >= 0:
             return descriptor
     raise Unavailable(
@@ -135,8 +135,7 @@ class Supervised:
         """Pass on what the command writes, and return how it ended; None if that is not known."""
         sinks = dict(zip(self._outputs, (out, err), strict=True))
         sinks.pop(-1, None)
-        ended: Exit | None = None
-        dead = False
+        ended, dead = _record_in(self._told), False
         while sinks or not (ended or dead):
             poll = select.poll()
             for descriptor in sinks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from gitflowstate import identity, processes, runfiles, settling, signals
+from gitflowstate import identity, processes, runfiles, runlocks, settling, signals
 from gitflowstate.cli import config, managed, output
 from gitflowstate.cli.logs import ProcessArgument
 from gitflowstate.cli.session import Session
@@ -81,7 +81,7 @@ def _request(gitdir: Path, process: Process, reason: str) -> None:
 
 
 def _tell_supervisor(gitdir: Path, process: Process) -> None:
-    told = runfiles.holder(gitdir, process.id)
+    told = runlocks.holder(gitdir, process.id)
     pid, ticks = told.get("pid"), told.get("started")
     if isinstance(pid, int) and isinstance(ticks, str) and ticks.isdecimal():
         identity.send(pid, int(ticks), str(told.get("boot_id")), signals.TERM)

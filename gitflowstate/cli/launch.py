@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gitflowstate import identity, processes, runfiles, settling
+from gitflowstate import identity, processes, runfiles, runlocks, settling
 from gitflowstate.adapters.process import Reserved, Sink, Supervised
 from gitflowstate.cli import config
 from gitflowstate.cli.session import Session
@@ -150,6 +150,6 @@ class Launch:
             return settling.settle(self.store, process, **self._stamp())
         end = settling.end(told, self.id, returned=True)
         process = processes.settled(self.store, process, end, **self._stamp())
-        runfiles.drop(runfiles.lock_path(self.gitdir, self.id))  # its supervisor holds it
+        runlocks.drop(runlocks.lock_path(self.gitdir, self.id))  # its supervisor holds it
         supervised.settled()
         return process

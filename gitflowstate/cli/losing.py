@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gitflowstate import due, processes, runfiles, settling
+from gitflowstate import due, processes, runlocks, settling
 from gitflowstate.cli import config, managed, output
 from gitflowstate.cli.session import Session
 from gitflowstate.errors import GfsError, Rejected, Stale, Usage
@@ -21,7 +21,7 @@ LOST = "lost"
 def settle_left(session: Session) -> None:
     """Record what has ended on this machine; nothing is even opened for writing without need."""
     place = session.location
-    if place.writable and not session.dry_run and runfiles.left(place.gitdir):
+    if place.writable and not session.dry_run and runlocks.left(place.gitdir):
         store = session.store(writing=True)
         for _ in settling.settle_left(store, at=config.now(), by=session.actor):
             pass
@@ -60,7 +60,7 @@ def _lose(session: Session, process: Process, reason: str) -> None:
                 process=process.id,
                 state=process.state,
             )
-    elif runfiles.is_held(runfiles.lock_path(session.location.gitdir, process.id)):
+    elif runlocks.is_held(runlocks.lock_path(session.location.gitdir, process.id)):
         raise Stale(
             f"{process.id} runs on this machine",
             next=["gfs", "cancel", process.id],
@@ -92,7 +92,7 @@ def _show(session: Session, process: Process) -> None:
 
 def row(session: Session, process: Process) -> dict[str, Any]:
     """Return how old the last record of a process is, and whether it runs on this machine."""
-    held = runfiles.is_held(runfiles.lock_path(session.location.gitdir, process.id))
+    held = runlocks.is_held(runlocks.lock_path(session.location.gitdir, process.id))
     about = process.finished_at or process.started_at or process.created_at
     return {
         "age": due.age(about, config.now()),
