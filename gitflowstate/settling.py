@@ -75,15 +75,19 @@ def is_elsewhere(gitdir: Path, process: Process) -> bool:
 def awaited(store: Store, process: Process, *, at: Callable[[], Time], by: str) -> Process:
     """Return the record of a process that has ended, once it says so.
 
-    Whoever has started it records that; what is not recorded soon is recorded here.
+    Whoever has started it records that while its lock is held; what is not recorded then, or not
+    soon, is recorded here.
     """
     deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
+    path = runlocks.lock_path(store.repo.gitdir, process.id)
+    while True:
+        held = runlocks.is_held(path)  # before the record, which is older than a free lock
         found = processes.find_by_id(store, process.session_id, process.id)
         if found is not None and has_ended(found):
             return found
+        if not held or time.monotonic() >= deadline:
+            return settle(store, process, at=at(), by=by)
         time.sleep(_POLL_S)
-    return settle(store, process, at=at(), by=by)
 
 
 def settle_left(store: Store, *, at: Time, by: str) -> Iterator[Process]:

@@ -146,8 +146,9 @@ class Launch:
         process, supervised = begun
         assert supervised is not None
         told = supervised.end(out, err)
-        if told is None:  # its supervisor has died
-            return settling.settle(self.store, process, **self._stamp())
+        if told is None:  # its supervisor has died, or is just about to
+            by = self.session.actor
+            return settling.awaited(self.store, process, at=config.now, by=by)
         end = settling.end(told, self.id, returned=True)
         process = processes.settled(self.store, process, end, **self._stamp())
         runlocks.drop(runlocks.lock_path(self.gitdir, self.id))  # its supervisor holds it

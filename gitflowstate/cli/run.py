@@ -12,7 +12,7 @@ from gitflowstate.cli import config, managed, output
 from gitflowstate.cli.launch import Begun, Launch
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import reads
-from gitflowstate.errors import INTERRUPTED, Blocked, GfsError, Uncertain
+from gitflowstate.errors import INTERRUPTED, Blocked, GfsError, Unavailable, Uncertain
 from gitflowstate.processmodel import Process, has_ended
 
 
@@ -103,6 +103,12 @@ def _repeated(session: Session, process: Process) -> Process:
 
 def _answered(session: Session, process: Process, *, repeated: bool) -> int:
     """Say what became of a process; return the exit code. Raises Uncertain if nobody knows."""
+    if not has_ended(process):
+        raise Unavailable(
+            f"{process.id} is {process.state}: its end is not recorded yet",
+            hint="run the same command again",
+            process=process.id,
+        )
     if process.state == "lost":
         raise Uncertain(
             f"{process.id} is lost: {process.reason}",
