@@ -68,8 +68,10 @@ def fate(gitdir: Path, process: Process) -> Exit | str | None:
 
 
 def is_elsewhere(gitdir: Path, process: Process) -> bool:
-    """Tell whether nothing on this machine knows of a process that has not ended."""
-    return runlocks.is_held(runlocks.lock_path(gitdir, process.id)) is None
+    """Tell whether a process that has not ended may live where this machine cannot see it."""
+    if runlocks.is_held(runlocks.lock_path(gitdir, process.id)):
+        return False
+    return fate(gitdir, process) is None
 
 
 def awaited(store: Store, process: Process, *, at: Callable[[], Time], by: str) -> Process:

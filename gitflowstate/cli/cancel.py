@@ -32,7 +32,7 @@ def cancel(session: Session, id: ProcessArgument) -> None:
     process, gitdir = processes.get(store, id), store.repo.gitdir
     before = process.state
     if not has_ended(process):
-        if settling.is_elsewhere(gitdir, process) and settling.fate(gitdir, process) is None:
+        if settling.is_elsewhere(gitdir, process):
             raise _elsewhere(process)
         _request(gitdir, process, f"cancelled by {session.actor}")
         process = _recorded(session, process)

@@ -110,6 +110,7 @@ class Launch:
             process = processes.started(self.store, process, told, **self._stamp())
         except GfsError:
             supervised.abort()
+            supervised.close()
             raise
         supervised.go()
         return Begun(process, supervised)

@@ -59,12 +59,15 @@ def run(
     launch = Launch(session, wanted, passing=not (detach or session.json))
     begun = launch.begin()
     repeated = begun.supervised is None
-    if detach:
-        return _left(session, begun.process, repeated=repeated)
     try:
+        if detach:
+            return _left(session, begun.process, repeated=repeated)
         process = _repeated(session, begun.process) if repeated else _awaited(launch, begun)
     except (KeyboardInterrupt, SystemExit):
         raise _interrupted(begun.process) from None
+    finally:
+        if begun.supervised:
+            begun.supervised.close()
     return _answered(session, process, repeated=repeated)
 
 
