@@ -46,29 +46,37 @@ class Family:
         return not self.boot or identity.is_same(self.leader, self.ticks, self.boot)
 
     def send(self, number: int) -> int:
-        """Send a signal to all of them; return to how many beyond the group."""
-        if self.boot:
-            return sum(self._send(pid, number) for pid in self.members())
-        _send_group(self.leader, number)
-        return sum(self._send(pid, number) for pid in self._escaped())
-
-    def _escaped(self) -> list[int]:
-        return [pid for pid in self.members() if identity.group_and_session(pid)[0] != self.leader]
-
-    def _send(self, pid: int, number: int) -> bool:
-        try:
-            descriptor = os.pidfd_open(pid)
-        except (OSError, AttributeError):
-            return False  # gone, or not on this system
-        try:
-            found = self._has(pid)
-            if found:
-                signals.send(descriptor, number)
-        except OSError:
-            return False
-        finally:
+        """Send a signal to all of them; return to how many, beyond the group of one's own."""
+        if not self.boot:
+            _send_group(self.leader, number)
+        pinned = [(pid, descriptor) for pid in self.members() if (descriptor := _pin(pid)) >= 0]
+        # All are looked at before the first is signalled: by its leader's life others are known.
+        chosen = [descriptor for pid, descriptor in pinned if self._is_to_get(pid)]
+        sent = sum(_send(descriptor, number) for descriptor in chosen)
+        for _, descriptor in pinned:
             os.close(descriptor)
-        return found
+        return sent
+
+    def _is_to_get(self, pid: int) -> bool:
+        if not self.boot and identity.group_and_session(pid)[0] == self.leader:
+            return False  # it got it with the group
+        return self._has(pid)
+
+
+def _pin(pid: int) -> int:
+    """Return a descriptor of a process; -1 where it has gone, or the system has none."""
+    try:
+        return os.pidfd_open(pid)
+    except (OSError, AttributeError):
+        return -1
+
+
+def _send(descriptor: int, number: int) -> bool:
+    try:
+        signals.send(descriptor, number)
+    except OSError:
+        return False
+    return True
 
 
 def _send_group(leader: int, number: int) -> None:
