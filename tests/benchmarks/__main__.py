@@ -16,7 +16,7 @@ import processes
 import table
 
 _HERE = Path(__file__).parent
-PARTS = ("processes", "durable", "audit", "tasks", "watching")
+PARTS = ("processes", "durable", "audit", "tasks", "watching", "runs")
 
 
 def _part(name: str, python: Path, folder: Path) -> list[table.Row]:
