@@ -71,14 +71,12 @@ class Observe(Op):
 
 
 class ProcessOp(Op):
-    """An operation on one process of a session; `flow` and `task` are what it serves."""
+    """An operation on one process of a session."""
 
     OWNERS = False
 
     session_id: Name
     process: Id
-    flow: Id | None = None
-    task: Id | None = None
 
 
 class FlowOp(Op):
@@ -246,4 +244,5 @@ class Adopt(FlowOp):
 
 def flow_of(op: Op) -> str | None:
     """Return the id of the flow that an op may change, if there is one."""
-    return op.flow if isinstance(op, (FlowOp, ProcessOp)) else None
+    flow: str | None = getattr(op, "flow", None) if isinstance(op, (FlowOp, ProcessOp)) else None
+    return flow

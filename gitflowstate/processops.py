@@ -13,6 +13,7 @@ from gitflowstate.kinds import (
     Argument,
     Count,
     Flag,
+    Id,
     Int,
     Name,
     Notify,
@@ -28,7 +29,14 @@ from gitflowstate.ops import Op, ProcessOp
 _SHOWN = 200  # characters of a command, in the text of a commit
 
 
-class RunIntend(ProcessOp):
+class ServingOp(ProcessOp):
+    """An operation that changes what its process serves: a flow, and a task of it."""
+
+    flow: Id | None = None
+    task: Id | None = None
+
+
+class RunIntend(ServingOp):
     """Record that a process is about to be started; it then serves the task, if it names one.
 
     `until` is that of the claim on the task, which nobody may end while the process runs.
@@ -67,7 +75,7 @@ class RunStart(ProcessOp):
         return f"pid {self.pid}"
 
 
-class RunSettle(ProcessOp):
+class RunSettle(ServingOp):
     """Record how a process ended; `result` is what its task gets, if it has one.
 
     The identity is given where the start was never recorded.
@@ -101,7 +109,7 @@ class RunSettle(ProcessOp):
         return f"{self.task} by {self.process}: {how}" if flow else how
 
 
-class RunLose(ProcessOp):
+class RunLose(ServingOp):
     """Record that nobody can know what became of a process."""
 
     TAG = "run lose"

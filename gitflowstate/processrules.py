@@ -13,7 +13,7 @@ from gitflowstate import claims, guards, processops, taskops
 from gitflowstate.errors import NotFound, Rejected, Stale
 from gitflowstate.kinds import ENDS, Id, Outcome, ProcessState
 from gitflowstate.model import Flow, Value
-from gitflowstate.ops import FlowOp, ProcessOp
+from gitflowstate.ops import FlowOp, ProcessOp, flow_of
 from gitflowstate.processmodel import Process, has_ended, process_path
 
 State = Mapping[str, Value | None]
@@ -64,8 +64,9 @@ def run(
         return state
     result = {**state, path: after}
     begins = isinstance(op, processops.RunIntend)
-    if begins and op.flow is not None:
-        usable(op.flow, state)
+    flow = flow_of(op)
+    if begins and flow is not None:
+        usable(flow, state)
     for effect in effects(op, after):
         try:
             served = changed(effect, result)
@@ -73,19 +74,19 @@ def run(
             if begins:
                 raise
         else:
-            if begins:
-                _check_claimed(op, served)
+            if isinstance(effect, Serve):
+                _check_claimed(effect, served)
             return served
     return result
 
 
-def _check_claimed(op: ProcessOp, state: State) -> None:
+def _check_claimed(op: Serve, state: State) -> None:
     """Refuse a start whose task turned out to be interrupted and held. Raises Stale."""
     tasks = (task for flow in state.values() if isinstance(flow, Flow) for task in flow.children)
     if not any(task.process == op.process and task.claim for task in tasks):
         raise Stale(
             f"{op.task} was interrupted and waits for a decision",
-            next=["gfs", "recover", str(op.flow)],
+            next=["gfs", "recover", op.flow],
         )
 
 
@@ -187,7 +188,7 @@ def _lost(op: processops.RunLose, before: Process) -> Process:
     return before.replace(state="lost", finished_at=op.at, reason=op.reason)
 
 
-def _check_served(op: ProcessOp, before: Process) -> None:
+def _check_served(op: processops.ServingOp, before: Process) -> None:
     """Refuse an end that would leave the task of the process as it is. Raises Rejected."""
     if (op.flow, op.task) != (before.flow, before.task):
         raise Rejected(f"{before.id} serves {before.flow}/{before.task}, not {op.flow}/{op.task}")
@@ -233,7 +234,7 @@ class Suspend(taskops.TaskWait):
 
 def effects(op: ProcessOp, after: Process) -> tuple[FlowOp, ...]:
     """Return what an op does to the task of its process: the first of these that is possible."""
-    if op.flow is None or op.task is None or isinstance(op, processops.RunStart):
+    if not isinstance(op, processops.ServingOp) or op.flow is None or op.task is None:
         return ()
     about: dict[str, Any] = {"at": op.at, "by": op.by, "flow": op.flow, "task": op.task}
     about["process"] = op.process
