@@ -153,8 +153,10 @@ FALLEN = {"flow": "f", "revision": 1, "digest": "0" * 64}
         (PROCESS, {"argv": "make"}, "argv"),
         ({"schema_version": 1, "session_id": "s", "events": {}}, {"events": []}, "events"),
     ],
-    ids=["plan", "plan as given", "cursor", "receipt", "unusable", "acknowledged", "format"]
-    + ["process", "reader"],
+    ids=[
+        *("plan", "plan as given", "cursor", "receipt", "unusable", "acknowledged", "format"),
+        *("process", "reader"),
+    ],
 )
 def test_a_document_of_another_kind_is_judged_as_that(raw, wrong, path):
     assert check(json.dumps(raw)) == []
