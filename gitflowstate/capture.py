@@ -34,15 +34,25 @@ class Capture:
         """Tell whether not all of the output is kept."""
         return self._kept + self.waiting < self.total
 
+    @property
+    def due(self) -> float:
+        """Return when what is in memory shall be on the disk; 0 if all is. By the monotonic clock."""
+        return self._flushed + LAZY_S if self.waiting else 0.0
+
     def take(self, data: bytes, now: float) -> None:
         """Take some output; `now` is by the monotonic clock."""
         self.total += len(data)
         self._pending.append(data)
         self.waiting += len(data)
-        if self._flushed + LAZY_S <= now or (self.waiting >= _EAGER and self.total <= SEGMENT):
+        if self.due <= now or (self.waiting >= _EAGER and self.total <= SEGMENT):
             self.flush(now)
         while self.waiting - len(self._pending[0] if self._pending else b"") > SEGMENT:
             self.waiting -= len(self._pending.pop(0))
+
+    def flush_due(self, now: float) -> None:
+        """Write what is still in memory if its time has come."""
+        if self.waiting and self.due <= now:
+            self.flush(now)
 
     def flush(self, now: float) -> None:
         """Write what is still in memory."""

@@ -13,6 +13,7 @@ import select
 from gitflowstate.capture import Capture
 
 CHUNK = 1 << 18
+_AT_ONCE = 32  # reads of a torrent, before anything else gets its turn
 _PIPE = getattr(fcntl, "F_SETPIPE_SZ", None)
 
 
@@ -48,19 +49,21 @@ class Stream:
             self._read(now)
 
     def _read(self, now: float) -> None:
-        try:
-            data = os.read(self.source, CHUNK)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if not data:
-            self.close()
-            return
-        self.capture.take(data, now)
-        if self.onward >= 0:
-            self._rest = memoryview(data)
-            self._pass_on()
+        for _ in range(_AT_ONCE):
+            try:
+                data = os.read(self.source, CHUNK)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self.close()
+                return
+            self.capture.take(data, now)
+            if self.onward >= 0:
+                self._rest = memoryview(data)
+                self._pass_on()
+                return
 
     def _pass_on(self) -> None:
         try:

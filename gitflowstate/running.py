@@ -76,19 +76,17 @@ class Running:
         for stream in self._streams:
             if stream.is_open:
                 poll.register(*stream.wants())
-        if self.capture.waiting:
-            ready = {descriptor for descriptor, _ in poll.poll(0)}
-            if ready:
-                return ready
-            self.capture.flush(time.monotonic())
-        return {descriptor for descriptor, _ in poll.poll(self._patience_ms())}
+        ready = {descriptor for descriptor, _ in poll.poll(self._patience_ms())}
+        if not ready:
+            self.capture.flush_due(time.monotonic())
+        return ready
 
     def _patience_ms(self) -> int | None:
         """Return how long nothing but an event is of interest."""
         now = time.monotonic()
         if self._ended and self.stopped:
             return int(LOOK_S * 1000)
-        until = [moment for moment in (self._next, self._drained) if moment]
+        until = [moment for moment in (self._next, self._drained, self.capture.due) if moment]
         return max(0, int((min(until) - now) * 1000) + 1) if until else None
 
     # ── its end ─────────────────────────────────────────────────────────────────────────────────
