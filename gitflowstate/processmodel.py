@@ -27,6 +27,8 @@ from gitflowstate.kinds import (
 )
 from gitflowstate.model import Value
 
+RESULT = "process:"  # and its id: what a task is done with, if nothing else was named
+
 
 class Process(Value):
     """One managed background process, as it was last recorded.

@@ -14,7 +14,7 @@ from gitflowstate.errors import NotFound, Rejected, Stale
 from gitflowstate.kinds import ENDS, Id, Outcome, ProcessState
 from gitflowstate.model import Flow, Value
 from gitflowstate.ops import FlowOp, ProcessOp, flow_of
-from gitflowstate.processmodel import Process, has_ended, process_path
+from gitflowstate.processmodel import RESULT, Process, has_ended, process_path
 
 State = Mapping[str, Value | None]
 
@@ -247,7 +247,7 @@ def effects(op: ProcessOp, after: Process) -> tuple[FlowOp, ...]:
         return (Suspend(**about, **person, reason=reason),)
     assert isinstance(op, processops.RunSettle)
     if after.state == "completed":
-        result = op.result or f"process:{op.process}"
+        result = op.result or f"{RESULT}{op.process}"
         odd = f"its process {op.process} completed, but the task could not be done then"
         return (Complete(**about, result=result), Suspend(**about, **person, reason=odd))
     return (Break(**about, reason=_why(after), outcome=_OUTCOMES[after.state]),)

@@ -19,7 +19,7 @@ from gitflowstate.cli.verb import writes
 from gitflowstate.errors import GfsError, Usage
 from gitflowstate.kinds import KINDS
 from gitflowstate.model import Flow, Task
-from gitflowstate.processmodel import Process
+from gitflowstate.processmodel import RESULT, Process
 from gitflowstate.workers import Workers
 
 DECISIONS = KINDS["Decision"].values
@@ -164,6 +164,8 @@ def _held(session: Session, process: Process) -> dict[str, Any]:
 def exists(reference: str | None) -> bool | None:
     """Tell whether a reference names a file that is here; None for what is no plain path."""
     if reference is None or "://" in reference or "\0" in reference:
+        return None
+    if reference.startswith(RESULT):  # what a process wrote, wherever it ran
         return None
     try:
         return Path(reference).exists()

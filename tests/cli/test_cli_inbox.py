@@ -170,7 +170,7 @@ def test_a_clone_can_look(flow, lab, tmp_path):
     clone.refuses(77, "inbox", "--ack-all", env=S1)
 
 
-@pytest.mark.req("X-42", "J11")
+@pytest.mark.req("X-42", "X-40", "J11")
 def test_an_end_that_was_left_on_the_disk_is_recorded_and_told(flow, lab):
     here = {"host": socket.gethostname(), "boot_id": identity.boot_id()}
     wanted = processes.Wanted("s-1", ["make"], "/", call_id="c")
@@ -256,6 +256,8 @@ def test_a_process_that_cannot_be_read_is_named(flow, lab):
     assert "warning: " in told.err
     assert process.id in told.err
     flow.refuses(6, "run", "--", "true", env=S1)
+    found = flow.run("doctor", "--json").error["details"]["findings"]
+    assert [each["evidence"] for each in found if each["kind"] == "process"] == [path]
 
 
 # ── journal ─────────────────────────────────────────────────────────────────────────────────────
@@ -360,6 +362,13 @@ def test_no_process_is_given_up_that_ended_or_runs_here(flow, lab):
         assert "it runs on this machine" in flow("recover", process)
     finally:
         flow("cancel", process)
+
+
+def test_the_result_of_a_process_is_no_file_to_look_for(flow, lab):
+    flow("task", "add", "plan", "Build it", "--id", "t1")
+    lab.ended(flow="plan", task="t1")
+    flow("note", "plan", "so the plain files are up to date")
+    assert flow("doctor") == "nothing is wrong\n"
 
 
 def test_a_flow_may_be_called_like_a_process(flow):
