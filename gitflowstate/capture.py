@@ -36,7 +36,7 @@ class Capture:
 
     @property
     def due(self) -> float:
-        """Return when what is in memory shall be on the disk; 0 if all is. By the monotonic clock."""
+        """Return when what is in memory shall be on the disk (monotonic clock); 0 if all is."""
         return self._flushed + LAZY_S if self.waiting else 0.0
 
     def take(self, data: bytes, now: float) -> None:
