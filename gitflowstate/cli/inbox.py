@@ -25,6 +25,7 @@ from gitflowstate.store import Store
 
 _TAIL = 2000  # bytes of output that come with a notice
 _LINES = 10
+_MOST = 50  # events at once; the rest comes when those are acknowledged
 
 
 @reads
@@ -60,10 +61,11 @@ def inbox(
     found = inboxstore.gather(store, marks, who, settle)
     for problem in [*marks.problems, *(item.said for item in found.broken)]:
         output.warn(problem)
+    shown = found.events[:_MOST]
     if writing and not peek:
-        events = [event.process.id for event in found.events]
+        events = [event.process.id for event in shown]
         marks.deliver(who.session, events, at=config.now(), by=session.actor)
-    _show(session, store, who, found.events)
+    _show(session, store, who, shown, left=len(found.events) - len(shown))
 
 
 def settling_for(store: Store, by: str, *, writing: bool) -> Callable[[Process], Process]:
@@ -84,6 +86,13 @@ def settling_for(store: Store, by: str, *, writing: bool) -> Callable[[Process],
             return process
 
     return settle
+
+
+def waiting(session: Session, store: Store) -> int:
+    """Return how many ends this session has to be told of, as they are recorded."""
+    who = Who(config.process_session(None), session.actor)
+    marks = InboxStore(store.repo, store.timeout)
+    return len(inboxstore.gather(store, marks, who, lambda process: process).events)
 
 
 # ── acknowledging ───────────────────────────────────────────────────────────────────────────────
@@ -117,15 +126,16 @@ def _event(store: Store, text: str) -> str:
 # ── showing ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _show(session: Session, store: Store, who: Who, events: list[Event]) -> None:
+def _show(session: Session, store: Store, who: Who, events: list[Event], *, left: int) -> None:
     now, gitdir = config.now(), store.repo.gitdir
     rows = [_row(gitdir, event, now) for event in events]
-    data: dict[str, Any] = {"session": who.session, "events": rows}
+    data: dict[str, Any] = {"session": who.session, "events": rows, "left": left}
     text = "nothing has ended that this session was not told of"
     if events:
         data["next"] = _following(session, who)
         parts = [_lines(event, told) for event, told in zip(events, rows, strict=True)]
-        text = "\n".join([*parts, f"next: {join(data['next'])}"])
+        more = [f"{left:,} more, once these are acknowledged"] if left else []
+        text = "\n".join([*parts, *more, f"next: {join(data['next'])}"])
     output.success(data, text, as_json=session.json)
 
 

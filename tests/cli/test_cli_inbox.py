@@ -78,7 +78,7 @@ def test_it_is_recorded_that_an_event_is_shown_before_it_is(flow, lab, monkeypat
     before = inbox_head(flow)
     from gitflowstate.cli import inbox
 
-    def die(*_):
+    def die(*_, **_more):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
@@ -195,6 +195,32 @@ def test_a_process_of_an_earlier_boot_of_this_host_is_lost_at_once(flow, lab, mo
     (event,) = events(flow)
     assert (event["event"], event["facts"]["state"]) == (process.id, "lost")
     assert "exit_code" not in event["facts"]
+
+
+def test_a_flood_of_events_comes_in_parts(flow, lab, monkeypatch):
+    monkeypatch.setattr("gitflowstate.cli.inbox._MOST", 2)
+    ids = {lab.ended(f"c-{number}").id for number in range(3)}
+    first = flow.json("inbox", env=S1)
+    assert (len(first["events"]), first["left"]) == (2, 1)
+    assert "1 more, once these are acknowledged" in flow("inbox", env=S1)
+    told = {*flow.json("inbox", "--ack-all", env=S1)["acknowledged"]}
+    (last,) = events(flow)
+    assert {*told, last["event"]} == ids
+    assert not last["again"]
+
+
+def test_a_brief_says_that_there_is_something_to_read(flow, lab):
+    assert "gfs inbox" not in flow("brief", env=S1)
+    process = lab.ended()
+    assert flow("brief", env=S1).endswith(
+        "\nended: 1 notice of background processes to read: gfs inbox\n"
+    )
+    assert flow.json("brief", env=S1)["inbox"] == 1
+    assert "gfs inbox" not in flow("brief", env=S2)
+    for most in (1, 2, 60, 70, 200):
+        assert len(flow("brief", "--max-chars", most, env=S1)) <= max(most, 1)
+    flow("inbox", "--ack", process.id, env=S1)
+    assert "gfs inbox" not in flow("brief", env=S1)
 
 
 # ── ps ──────────────────────────────────────────────────────────────────────────────────────────
