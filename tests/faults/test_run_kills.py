@@ -28,9 +28,10 @@ from gitflowstate.syscalls import calls
 COMMAND = ("--", "sh", "-c", "echo ran >> ran")
 CALL = ("run", "--session", "s", "--call-id", "c")
 ID = process_id("s", "c")
-# A supervisor that is killed, and its client first where that is wanted, at the end of a step.
+# A supervisor that is killed, and its client first where that is wanted, at the end of a step; one
+# that is killed slowly has its files closed one after another, as the kernel may do.
 DYING = """
-import os, sys
+import os, sys, time
 sys.path.append({root!r})
 from gitflowstate import running, spawning, supervisor
 steps = dict(
@@ -48,6 +49,10 @@ def step(*given, **named):
     if where != "told" or given[1].startswith(supervisor.ENDED):
         if victims == "both":
             os.kill(client, 9)
+        if victims == "slowly" and os.fork() == 0:
+            os.close(int(sys.argv[2]))  # its report ends here, and its lock a while later
+            time.sleep(0.3)
+            os._exit(0)
         os.kill(os.getpid(), 9)
     return found
 setattr(holder, name, step)
@@ -145,6 +150,13 @@ def test_a_supervisor_is_killed_after_a_step(cli, monkeypatch, step):
     dying(monkeypatch, step.name, "supervisor")
     assert begun(cli) == (7 if step.states == LOST else 0)
     settled(cli, monkeypatch, step.states, step.runs)
+
+
+@pytest.mark.req("J1", "R-TJ-07")
+def test_a_client_waits_until_the_lock_proves_the_death(cli, monkeypatch):
+    dying(monkeypatch, "ended", "slowly")
+    assert begun(cli) == 7
+    settled(cli, monkeypatch, LOST, {1})
 
 
 BOTH = (
