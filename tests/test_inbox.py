@@ -204,6 +204,10 @@ def test_a_flow_that_is_taken_brings_its_processes_along(lab, store):
     assert told(lab, store, S2) == []
     lab.commit(Take, by="bob", reason="ann is gone")
     assert told(lab, store, S2) == [(ended.id, False)]
+    store.see("s-1", [ended.id], **STAMP)  # whoever started it has read it
+    assert told(lab, store, S2) == []
+    other = lab.ended("c-2", flow="f-1")
+    assert told(lab, store, S2) == [(other.id, False)]
     lab.commit(Handoff, by="bob", to="ann", reason="back")
     assert told(lab, store, S2) == []
 
