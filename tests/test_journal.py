@@ -38,7 +38,7 @@ def test_a_sound_journal_says_what_each_task_is():
     assert check(b"").records == 0
 
 
-@pytest.mark.req("R-TJ-18", "R-TJ-24", "R-TJ-25", "J15")
+@pytest.mark.req("R-TJ-18", "R-TJ-24", "R-TJ-25", "J15", "E5")
 @pytest.mark.parametrize(
     "bad",
     [
@@ -54,7 +54,7 @@ def test_a_complete_line_that_is_no_record_is_damage_wherever_it_stands(bad, aft
     assert refused.value.details == {"line": 3, "offset": len(ONE + TWO)}
 
 
-@pytest.mark.req("R-TJ-19", "J15")
+@pytest.mark.req("R-TJ-19", "J15", "E5")
 @given(st.integers(1, len(THREE) - 2))
 def test_a_record_that_was_cut_off_at_the_end_is_a_torn_tail(length):
     found = check(ONE + TWO + THREE[:length])

@@ -260,6 +260,22 @@ def test_a_terminal_that_goes_is_nothing_to_a_supervisor(tmp_path, number):
     assert run.end().state == "completed"
 
 
+@pytest.mark.req("X-37")
+def test_an_end_that_cannot_be_brought_about_is_said_not_to_be_confirmed(tmp_path, monkeypatch):
+    code = f"import sys; sys.path.append({process._ROOT!r}); "
+    code += "from gitflowstate import family, running, supervisor; "
+    code += "running.GRACE_S = running.CONFIRM_S = 0.05; "
+    code += "family.Family.send = lambda self, number: 0; supervisor.main()"
+    monkeypatch.setattr(process, "_CODE", lambda **_: code)
+    end, run = ended(tmp_path, "sleep", "60", timeout_s=1)
+    assert (end.state, end.sent, end.exit_code, end.signal) == (
+        "timed_out", ("SIGTERM", "SIGKILL"), None, None,
+    )  # fmt: skip
+    assert end.reason == "it ran for longer than 1 s; its termination is not confirmed"
+    assert is_alive(run.pid)
+    os.kill(run.pid, signal.SIGKILL)
+
+
 # ── output ──────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -55,7 +55,7 @@ def runs() -> int:
 # ── in the foreground ───────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.req("R-TJ-03", "R-TJ-11")
+@pytest.mark.req("R-TJ-03", "R-TJ-11", "R-TJ-20", "C-10")
 def test_output_and_exit_code_pass_through_and_three_facts_are_recorded(here):
     done = here.run(*C, "--", "sh", "-c", "echo out; echo err >&2; exit 7")
     assert done == (7, "out\n", "err\n")
@@ -283,6 +283,21 @@ def test_where_the_repository_cannot_be_written_nothing_is_started(here, tmp_pat
     assert is_alive(pid)
     assert here.run("cancel", ID).code == 0
     assert not is_alive(pid)
+
+
+@pytest.mark.req("X-39")
+def test_where_eight_run_nothing_more_is_started_and_known_calls_are_answered(here):
+    here(*C, "--", "true")
+    held = [runlocks.hold(f"{here.gitdir}/{runfiles.SLOTS}/{n}") for n in range(8)]
+    assert min(held) > 0
+    told = here.refuses(75, "run", "--", "sh", "-c", "echo ran >> ran")
+    assert told["details"]["next"] == ["gfs", "ps"]
+    assert here.run(*C, "--", "true").code == 0
+    os.close(held.pop())
+    assert here.run("run", "--", "true").code == 0
+    for descriptor in held:
+        os.close(descriptor)
+    assert runs() == 0
 
 
 @pytest.mark.req("R-TJ-02", "R-TJ-21")
