@@ -17,9 +17,16 @@ from processbench import BOOT, STAMP, ProcessLab
 
 from gitflowstate import identity, outputs, processes, runfiles, runlocks
 from gitflowstate.runfiles import Exit
+from gitflowstate.syscalls import calls
 
 S1, S2 = {"GFS_SESSION": "s-1"}, {"GFS_SESSION": "s-2"}
 SHELL = ("sh", "-c")
+
+
+@pytest.fixture(autouse=True)
+def _on_paper(monkeypatch):
+    """Nothing here is about power cuts, and a disk takes its time."""
+    monkeypatch.setattr(calls, "fsync", lambda _: None)
 
 
 @pytest.fixture
