@@ -52,7 +52,9 @@ class InboxStore:
         except NotFound:
             return {}
         except Corrupt as error:
-            self.problems.append(f"what {place} was told cannot be read: {error.message}")
+            problem = f"what {place} was told cannot be read: {error.message}"
+            if problem not in self.problems:
+                self.problems.append(problem)
             return {}
 
     def deliver(self, reader: str, events: Sequence[str], *, at: Time, by: str) -> None:

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from gitflowstate import documents
+from gitflowstate import documents, storable
 from gitflowstate.documents import Broken
 from gitflowstate.errors import Corrupt, NotFound, Rejected
-from gitflowstate.kinds import KINDS, Notify, ProcessState, Time
+from gitflowstate.kinds import Notify, ProcessState, Time
 from gitflowstate.ops import ProcessOp
 from gitflowstate.processmodel import (
     Process,
@@ -113,9 +113,9 @@ def intend(
         allow_secret=wanted.allow_secret,
         session_id=wanted.session,
         process=made,
-        call_id=None if call is None else quoted(call),
-        argv=tuple(map(quoted, wanted.argv)),
-        cwd=quoted(wanted.cwd),
+        call_id=None if call is None else storable.quoted(call),
+        argv=tuple(map(storable.quoted, wanted.argv)),
+        cwd=storable.quoted(wanted.cwd),
         host=host,
         boot_id=boot_id,
         notify=wanted.notify,
@@ -148,6 +148,7 @@ def started(store: Store, process: Process, identity: Identity, *, at: Time, by:
 def settled(store: Store, process: Process, end: End, *, at: Time, by: str) -> Process:
     """Record durably how a process ended, and settle its task in the same commit.
 
+    A reason that no document may hold is put into other words, so that no end stays unrecorded.
     Returns the record as it stands then: with another end, where one was recorded before.
     """
     op = RunSettle(
@@ -160,7 +161,8 @@ def settled(store: Store, process: Process, end: End, *, at: Time, by: str) -> P
         pid=end.identity.pid if end.identity else None,
         ticks=end.identity.ticks if end.identity else None,
         started_at=end.identity.started_at if end.identity else None,
-        **{name: getattr(end, name) for name in End._fields if name != "identity"},
+        **{name: getattr(end, name) for name in End._fields if name not in ("identity", "reason")},
+        reason=storable.reason(end.reason),
     )
     return _ended(store, process, op)
 
@@ -201,18 +203,6 @@ def _recorded(store: Store, op: ProcessOp) -> Process:
 def _later(at: Time, lease: timedelta) -> Time:
     whole = datetime.fromisoformat(at) + min(lease, timedelta(days=365))
     return whole.strftime(f"{whole.year:04}-%m-%dT%H:%M:%SZ")
-
-
-def quoted(text: str) -> str:
-    """Return text as a document can hold it: as it is, else as a shell's `$'…'` with escapes.
-
-    What is written like that already is quoted too, so no two texts become one.
-    """
-    if KINDS["Text"].accepts(text) and not text.startswith("$'"):
-        return text
-    raw = text.encode("utf-8", "surrogateescape")
-    escaped = "".join(chr(c) if 32 <= c < 127 and c not in b"\\'" else f"\\x{c:02x}" for c in raw)  # noqa: PLR2004  printable ASCII
-    return f"$'{escaped}'"
 
 
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────

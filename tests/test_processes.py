@@ -148,6 +148,25 @@ def test_the_first_recorded_end_stands_and_is_the_answer(lab):
         processes.started(lab.store, process, processes.Identity(7, 9, AT), **STAMP)
 
 
+@pytest.mark.req("X-42", "G1")
+@pytest.mark.parametrize(
+    ("reason", "kept"),
+    [
+        ("no such file: \x1b[31mx\n", "no such file: "),
+        ("\udcff", ""),
+        ("x" * 5000, "x" * 1000),
+        ("token ghp_" + "a1B2" * 9, "a secret"),
+        (" \n", None),
+    ],
+)
+def test_no_reason_keeps_an_end_from_being_recorded(lab, reason, kept):
+    ended = lab.end(lab.start(), "failed", exit_code=None, reason=reason)
+    assert ended.state == "failed"
+    assert ended.reason is None if kept is None else kept in ended.reason
+    assert "ghp_" not in str(ended.reason)
+    assert lab.verify().problems == []
+
+
 @pytest.mark.req("R-TJ-04")
 def test_what_was_never_intended_cannot_end(lab):
     process = ProcessLab(lab.folder.parent / "other").start()
