@@ -17,7 +17,7 @@ from gitflowstate import due, inboxstore, outputs, processes, settling
 from gitflowstate.cli import config, managed, output, ps
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import reads
-from gitflowstate.errors import Corrupt, NotFound, Unavailable, Usage
+from gitflowstate.errors import GfsError, NotFound, Usage
 from gitflowstate.inbox import Event, Who
 from gitflowstate.inboxstore import InboxStore
 from gitflowstate.processmodel import Process
@@ -64,7 +64,12 @@ def inbox(
     shown = found.events[:_MOST]
     if writing and not peek:
         events = [event.process.id for event in shown]
-        marks.deliver(who.session, events, at=config.now(), by=session.actor)
+        try:
+            marks.deliver(who.session, events, at=config.now(), by=session.actor)
+        except GfsError as error:  # what cannot be marked is not shown as if it were
+            error.details["next"] = ["gfs", "inbox", "--peek"]
+            error.hint = f"gfs inbox --peek shows what has ended; {error.hint}"
+            raise
     _show(session, store, who, shown, left=len(found.events) - len(shown))
 
 
@@ -75,13 +80,16 @@ def settling_for(store: Store, by: str, *, writing: bool) -> Callable[[Process],
     """
     if not writing:
         return lambda process: process
-    for _ in settling.settle_left(store, at=config.now(), by=by):
-        pass
+    try:
+        for _ in settling.settle_left(store, at=config.now(), by=by):
+            pass
+    except GfsError as error:
+        output.warn(f"what has ended on this machine is not recorded yet: {error.message}")
 
     def settle(process: Process) -> Process:
         try:
             return settling.settle(store, process, at=config.now(), by=by)
-        except (Corrupt, Unavailable) as error:
+        except GfsError as error:
             output.warn(f"{process.id}: {error.message}")
             return process
 

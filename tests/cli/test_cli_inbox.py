@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -228,6 +229,21 @@ def test_a_brief_says_that_there_is_something_to_read(flow, lab):
         assert len(flow("brief", "--max-chars", most, env=S1)) <= max(most, 1)
     flow("inbox", "--ack", process.id, env=S1)
     assert "gfs inbox" not in flow("brief", env=S1)
+
+
+@pytest.mark.req("R-TJ-21")
+def test_what_cannot_be_marked_is_not_shown_but_for_a_look(flow, lab, monkeypatch):
+    lab.ended()
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(calls, "link", full)
+        error = flow.refuses(75, "inbox", env=S1)
+        assert error["hint"].startswith("gfs inbox --peek shows what has ended")
+        assert len(events(flow, "--peek")) == 1
+    assert [event["again"] for event in events(flow)] == [False]
 
 
 # ── ps ──────────────────────────────────────────────────────────────────────────────────────────
