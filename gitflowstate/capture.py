@@ -44,7 +44,8 @@ class Capture:
         self.total += len(data)
         self._pending.append(data)
         self.waiting += len(data)
-        if self.due <= now or (self.waiting >= _EAGER and self.total <= SEGMENT):
+        is_first_part = self.total - self.waiting < SEGMENT
+        if self.due <= now or (self.waiting >= _EAGER and is_first_part):
             self.flush(now)
         while self.waiting - len(self._pending[0] if self._pending else b"") > SEGMENT:
             self.waiting -= len(self._pending.pop(0))

@@ -11,8 +11,7 @@ from __future__ import annotations
 import os
 
 from gitflowstate import identity, signals
-
-MARK = "GFS_RUN"
+from gitflowstate.runfiles import MARK
 
 
 class Family:

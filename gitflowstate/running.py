@@ -11,7 +11,7 @@ import os
 import select
 import time
 
-from gitflowstate import signals
+from gitflowstate import runfiles, signals
 from gitflowstate.capture import Capture
 from gitflowstate.family import Family
 from gitflowstate.relay import Stream
@@ -25,7 +25,6 @@ GRACE_S = 1.0
 AFTER_EXIT_S = 1.0  # for output that is still in the pipe, while something holds it open
 CONFIRM_S = 2.0  # after KILL; what is there then is said not to be known to have gone
 LOOK_S = 0.05  # between two looks at what else there is to end
-TOLD_TO_END = "its supervisor was told to end"
 
 
 class Running:
@@ -34,16 +33,15 @@ class Running:
     def __init__(  # noqa: PLR0917  what it watches, each once
         self,
         command: Command,
-        family: Family,
-        capture: Capture,
+        folder: str,
         onward: tuple[int, int],
         wake: int,
         cancelled: Callable[[], str | None],
         timeout_s: int | None,
     ) -> None:
         self.command = command
-        self.family = family
-        self.capture = capture
+        self.family = Family(folder, command.pid)
+        self.capture = Capture(folder)
         self.cancelled = cancelled
         self.wake = wake
         self.timeout_s = timeout_s
@@ -53,8 +51,8 @@ class Running:
         self.sent: list[str] = []
         self.confirmed = True
         self._ended = False
-        self._streams = [Stream(command.out, onward[0], capture)]
-        self._streams.append(Stream(command.err, onward[1], capture))
+        self._streams = [Stream(command.out, onward[0], self.capture)]
+        self._streams.append(Stream(command.err, onward[1], self.capture))
         self._next: float | None = time.monotonic() + timeout_s if timeout_s else None
         self._drained = 0.0
 
@@ -96,7 +94,7 @@ class Running:
         self._look()
         reason = self.cancelled()
         if reason is None and signals.TERM in numbers:
-            reason = TOLD_TO_END
+            reason = runfiles.TOLD_TO_END
         if reason is not None:
             self._stop("cancelled", reason)
 

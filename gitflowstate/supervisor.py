@@ -18,15 +18,14 @@ import sys
 import time
 
 from gitflowstate import identity, runfiles, runlocks, signals
-from gitflowstate.capture import Capture
-from gitflowstate.family import MARK, Family
-from gitflowstate.runfiles import Exit
-from gitflowstate.running import TOLD_TO_END, Running
+from gitflowstate.runfiles import MARK, Exit
 from gitflowstate.spawning import Command
 
 TYPE_CHECKING = False  # as in `typing`, which a supervisor cannot afford
 if TYPE_CHECKING:
     from typing import Any
+
+    from gitflowstate.running import Running
 
 GO, ABORT, SETTLED = b"g", b"a", b"s"
 BLOCKED, ENDED = b"blocked", b"ended\n"
@@ -72,25 +71,19 @@ class Supervisor:
             return Exit("failed", _now(), reason=f"it cannot be started: {error.strerror}")
         ticks = identity.start_ticks(command.pid)
         self._tell(b"%s %d %d\n" % (BLOCKED, command.pid, ticks))
+        from gitflowstate.running import Running  # noqa: PLC0415  while the client records the start
+
         refused = self._refused(command.pid, ticks)
         if refused:
             command.abandon()
             os.waitpid(command.pid, 0)
             return Exit(refused[0], _now(), reason=refused[1])
-        return self._watched(command, ticks)
-
-    def _watched(self, command: Command, ticks: int) -> Exit:
-        family, capture = Family(self.folder, command.pid), Capture(self.folder)
         onward, self.onward = self.onward, (-1, -1)
-        running = Running(
-            command,
-            family,
-            capture,
-            onward,
-            self.wake,
-            self._cancelled,
-            self.request["timeout_s"],
-        )
+        timeout_s = self.request["timeout_s"]
+        watch = Running(command, self.folder, onward, self.wake, self._cancelled, timeout_s)
+        return self._watched(command, watch, ticks)
+
+    def _watched(self, command: Command, running: Running, ticks: int) -> Exit:
         self.started_at = self.started_at or _now()
         command.go()
         running.watch()
@@ -111,8 +104,8 @@ class Supervisor:
             signal=running.signal,
             sent=(*running.sent,),
             reason=reason,
-            output_bytes=capture.total,
-            output_truncated=capture.truncated,
+            output_bytes=running.capture.total,
+            output_truncated=running.capture.truncated,
         )
 
     def _environment(self) -> dict[bytes, bytes]:
@@ -146,7 +139,7 @@ class Supervisor:
     def _cancelled(self) -> str | None:
         """Return why the process shall be cancelled, None if it shall not."""
         told = runfiles.cancellation(self.folder)
-        return TOLD_TO_END if told is None and self._terminated else told
+        return runfiles.TOLD_TO_END if told is None and self._terminated else told
 
     # ── after the end ───────────────────────────────────────────────────────────────────────────
 

@@ -19,8 +19,7 @@ from typing import Any, Self
 
 from gitflowstate import runfiles, runlocks, supervisor
 from gitflowstate.errors import Unavailable
-from gitflowstate.family import MARK
-from gitflowstate.runfiles import Exit
+from gitflowstate.runfiles import MARK, Exit
 from gitflowstate.syscalls import reported
 
 MAX_LIVE = 8

@@ -175,7 +175,8 @@ BOTH = (
 @pytest.mark.parametrize("step", BOTH, ids=lambda step: step.name)
 def test_both_are_killed_after_a_step(cli, monkeypatch, step):
     dying(monkeypatch, step.name, "both")
-    assert begun(cli) in (-signal.SIGKILL, 0 if step.name == "settled" else -signal.SIGKILL)
+    was_told = step.name in ("told", "written", "settled")  # then the client may be the quicker one
+    assert begun(cli) in ((-signal.SIGKILL, 0) if was_told else (-signal.SIGKILL,))
     settled(cli, monkeypatch, step.states, step.runs)
 
 
