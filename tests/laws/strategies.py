@@ -264,12 +264,13 @@ _ON_PROCESSES = {
     "argv": st.sampled_from([("make",), ("make", "make"), ("make", "long " * 900), ()]),
     "pid": st.sampled_from([7, 8]),
     "ticks": st.just(9),
+    "state": st.sampled_from(["completed", "failed", *KINDS["ProcessState"].values]),
 }
 processes = values(
     Process,
     id=process_ids,
     session_id=sessions,
-    state=st.sampled_from(["starting", "running", *KINDS["ProcessState"].values]),
+    state=st.sampled_from(["starting", "running"] * 4 + [*KINDS["ProcessState"].values]),
     flow=st.none() | flow_ids,
     task=st.none() | task_ids,
     pid=st.sampled_from([7, 8]),
