@@ -31,6 +31,7 @@ GO, ABORT, SETTLED = b"g", b"a", b"s"
 BLOCKED, ENDED = b"blocked", b"ended\n"
 UNRECORDED = "its start could not be recorded, so it was not started"
 ANSWER_S = 60.0  # for a client that lives and does not say that it has recorded the end
+_MAX_DESCRIPTOR = 1024
 _RETRIES = 60  # once a second, for a record that the disk does not take
 
 
@@ -227,9 +228,7 @@ def _exactly(descriptor: int, count: int) -> bytes:
 def main() -> None:
     """Be the supervisor that a client started: the numbers of its descriptors are the arguments."""
     control, report, lock, _slot, out, err = inherited = [int(word) for word in sys.argv[1:7]]
-    for descriptor in inherited:
-        if descriptor >= 0:
-            os.set_inheritable(descriptor, False)  # noqa: FBT003  its own signature
+    _keep(inherited)
     signals.ignore((signals.HUP, signals.INT, signals.QUIT))
     if os.getsid(0) != os.getpid():
         os.setsid()
@@ -241,6 +240,18 @@ def main() -> None:
         _complain(request["folder"])
         raise
     os._exit(0)  # nothing is left to do: what was written is synced
+
+
+def _keep(inherited: list[int]) -> None:
+    """Keep what the client gave for oneself, and none of what it has of others.
+
+    Somebody may wait for the end of a pipe that a process which stays would hold open.
+    """
+    kept = sorted(descriptor for descriptor in inherited if descriptor >= 0)
+    for low, high in zip([2, *kept], [*kept, _MAX_DESCRIPTOR], strict=True):
+        os.closerange(low + 1, high)
+    for descriptor in kept:
+        os.set_inheritable(descriptor, False)  # noqa: FBT003  its own signature
 
 
 def _complain(folder: str) -> None:

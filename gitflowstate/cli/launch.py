@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gitflowstate import identity, processes, runfiles, runlocks, settling
+from gitflowstate import identity, outputs, processes, runfiles, runlocks, settling
 from gitflowstate.adapters.process import Reserved, Sink, Supervised
 from gitflowstate.cli import config
 from gitflowstate.cli.session import Session
@@ -58,6 +58,7 @@ class Launch:
             pass
         with Reserved(self.gitdir, self.id, self.wanted.session) as reserved:
             if self._has_taken(reserved):
+                self._clear()
                 intended = self._intended()
                 if intended.fresh:
                     return self._started(intended.process, reserved)
@@ -89,6 +90,11 @@ class Launch:
             time.sleep(_POLL_S)
         return True
 
+    def _clear(self) -> None:
+        """Remove what a run left here whose record is gone: its end is not that of this one."""
+        if outputs.is_kept(self.gitdir, self.id) and not self._is_known():
+            outputs.expire(self.gitdir, self.id)
+
     def _intended(self) -> Intended:
         here = {"host": socket.gethostname(), "boot_id": identity.boot_id()}
         return processes.intend(self.store, self.wanted, self.id, **here, **self._stamp())
@@ -98,7 +104,7 @@ class Launch:
     def _started(self, process: Process, reserved: Reserved) -> Begun:
         folder = runfiles.run_folder(self.gitdir, self.id)
         with reported("make", folder):
-            Path(folder).mkdir(parents=True)
+            Path(folder).mkdir(parents=True, exist_ok=True)  # somebody may have cancelled already
         with reported("start", sys.executable):
             supervised = Supervised(self._request(folder), reserved, passing=self.passing)
         blocked = supervised.blocked()

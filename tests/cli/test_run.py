@@ -16,6 +16,7 @@ from gitrepo import MAIN, become_nobody, child, code_of, git, let_others_in
 from runlab import eventually, is_alive
 
 from gitflowstate import outputs, runfiles, runlocks
+from gitflowstate.cli.launch import Launch
 from gitflowstate.processmodel import process_id, process_path
 from gitflowstate.syscalls import calls
 
@@ -226,6 +227,46 @@ def test_one_that_is_left_runs_on_and_its_supervisor_records_the_end(here):
     assert not [*here.gitdir.rglob("supervisor.log")]
 
 
+def test_what_is_left_running_holds_nothing_of_its_caller(here):
+    os.mkfifo("fifo")
+    reading, writing = os.pipe()
+    words = [SCRIPT, *C, "--detach", "--", "cat", "fifo"]
+    env = os.environ | {"GFS_REPO": str(here.folder)}
+    subprocess.run(words, env=env, capture_output=True, check=True, pass_fds=(writing,))
+    os.close(writing)
+    assert os.read(reading, 1) == b""  # and so does standard output, or the run would not return
+    os.close(reading)
+    Path("fifo").write_text("x")
+    assert here.run(*C, "--", "cat", "fifo") == (0, "x", "")
+
+
+def test_files_of_a_run_whose_record_is_gone_are_none_of_the_next(here):
+    before = here.head
+    command = ("--", "sh", "-c", "echo ran >> ran; wc -l < ran; exit $(wc -l < ran)")
+    assert here.run(*C, *command) == (1, "1\n", "")
+    git(here.gitdir, "update-ref", MAIN, before)  # a person goes back
+    assert here.run(*C, *command) == (2, "2\n", "")
+    assert here.run("logs", ID).out == "2\n"
+    assert record(here)["exit_code"] == 2
+
+
+@pytest.mark.req("X-38")
+def test_one_that_is_cancelled_while_it_is_started_never_runs(here, monkeypatch):
+    real = Launch._request
+
+    def cancelled(launch, folder):
+        process = here.process("ps", "--all")  # what others see now
+        assert process.out.startswith(f"{ID} starting")
+        runfiles.cancel(folder, "cancelled by ann")
+        return real(launch, folder)
+
+    monkeypatch.setattr(Launch, "_request", cancelled)
+    done = here.run(*C, "--", "sh", "-c", "echo ran >> ran")
+    assert done == (143, "", f"{ID} cancelled: cancelled by ann\n")
+    assert steps(here) == ["intend", "settle"]
+    assert runs() == 0
+
+
 def test_the_view_shows_what_a_supervisor_has_recorded(here):
     here("create", "Build it", "--id", "f-1")
     here("task", "add", "f-1", "Compile", "--id", "t1")
@@ -288,7 +329,9 @@ def test_where_the_repository_cannot_be_written_nothing_is_started(here, tmp_pat
 @pytest.mark.req("X-39")
 def test_where_eight_run_nothing_more_is_started_and_known_calls_are_answered(here):
     here(*C, "--", "true")
-    held = [runlocks.hold(f"{here.gitdir}/{runfiles.SLOTS}/{n}") for n in range(8)]
+    slots = [f"{here.gitdir}/{runfiles.SLOTS}/{number}" for number in range(8)]
+    eventually(lambda: not any(runlocks.is_held(slot) for slot in slots))
+    held = [runlocks.hold(slot) for slot in slots]
     assert min(held) > 0
     told = here.refuses(75, "run", "--", "sh", "-c", "echo ran >> ran")
     assert told["details"]["next"] == ["gfs", "ps"]
