@@ -18,9 +18,12 @@ from pydantic_core import core_schema as cs
 from gitflowstate.codec import Field, fields
 from gitflowstate.coherence import Fault, joined
 from gitflowstate.errors import Invalid
+from gitflowstate.inbox import UNION as INBOX_UNION
 from gitflowstate.kinds import KINDS, Kind
+from gitflowstate.kinds import LARGE as LARGE_KINDS
 from gitflowstate.model import Value
 from gitflowstate.ops import Op
+from gitflowstate.processops import UNION as PROCESS_UNION
 from gitflowstate.union import UNION
 from gitflowstate.watchops import UNION as CURSOR_UNION
 
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails
 
 V = TypeVar("V", bound=Value)
-EVERY = (*UNION, *CURSOR_UNION)  # on main, and on cursors
+EVERY = (*UNION, *PROCESS_UNION, *CURSOR_UNION, *INBOX_UNION)  # on main, and on cursors
 
 # Tags are part of pydantic's locations, so they begin as no allowed key does, and are taken out.
 TAG = "\0"
@@ -239,7 +242,7 @@ def _version(version: int) -> CoreSchema:
 
 
 def _may_be_large(field: Field) -> bool:
-    return field.kind in ("Text", "Words", "Json") or (
+    return field.kind in (*LARGE_KINDS, "Json") or (
         field.nested is not None and field.nested.VERSION > 0
     )
 

@@ -13,6 +13,7 @@ from gitflowstate import boundary, loader, positions, settings
 from gitflowstate.coherence import Fault
 from gitflowstate.cursors import CURSOR_PATH, Acknowledged, Cursor, Delivery
 from gitflowstate.errors import Invalid
+from gitflowstate.inbox import Reader
 from gitflowstate.model import (
     FORMAT_PATH,
     UNUSABLE_PATH,
@@ -24,6 +25,7 @@ from gitflowstate.model import (
     Value,
 )
 from gitflowstate.ops import Op
+from gitflowstate.processmodel import Process
 
 Violation = dict[str, Any]  # path, message, and line where there is one
 MOST = 1000  # violations that are told apart
@@ -31,6 +33,8 @@ MOST = 1000  # violations that are told apart
 _MARKS: dict[type[Value], frozenset[str]] = {
     Op: frozenset({"op"}),
     Receipt: frozenset({"request"}),
+    Process: frozenset({"argv", "call_id", "boot_id"}),
+    Reader: frozenset({"events"}),
     Flow: frozenset({"goal", "children", "status", "owner"}),
     Plan: frozenset({"tasks"}),
     Cursor: frozenset({"head", "owed", "hold", "budget", "author_id", "cutoff", "acknowledged"}),

@@ -53,7 +53,7 @@ def claimed(op: taskops.TaskClaim, flow: Flow, task: Task) -> Task:
         return free
     # The token only grows, over a new plan as well: the revision at which the claim is made.
     right = Claim(worker=op.worker, by=op.by, attempt=flow.revision + 1, until=op.until)
-    return free.replace(claim=right)
+    return free.replace(claim=right, process=getattr(op, "process", None))
 
 
 def may_end(claim: Claim, worker: str, at: Time, skew_s: int) -> bool:
@@ -117,10 +117,20 @@ def expire(op: taskops.TaskExpire, _flow: Flow, task: Task) -> Task:
 def check_holder(op: Any, task: Task) -> None:  # noqa: ANN401  any op with an attempt
     """Refuse a settlement by anyone but the holder of a claim; unclaimed is open to all."""
     check_attempt(op, task)
+    process = getattr(op, "process", None)
+    if process is not None:  # a process speaks for itself, whoever records it
+        _check_serving(process, task)
+        return
     if op.attempt is None and task.claim is not None and task.claim.by != op.by:
         raise held(op.flow, task, task.claim)
-    if task.process is not None:
+    if task.process is not None and task.status != "waiting":
         raise served(task)
+
+
+def _check_serving(process: str, task: Task) -> None:
+    """Refuse a process that a task is no longer served by. Raises Stale."""
+    if task.process != process or task.claim is None or task.claim.worker != process:
+        raise Stale(f"{task.id} is not served by the process {process}", process=task.process)
 
 
 def check_attempt(op: Any, task: Task) -> None:  # noqa: ANN401  any op on a task
@@ -156,6 +166,6 @@ def served(task: Task) -> Stale:
     """Return the refusal of a task that a process serves: only the process's own end frees it."""
     return Stale(
         f"{task.id} is served by the process {task.process}",
-        hint="it is free once that process has ended",
+        hint="it is free once that process has ended; gfs ps shows it",
         process=task.process,
     )

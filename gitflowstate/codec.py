@@ -13,9 +13,11 @@ from hashlib import sha256
 from typing import Any, NamedTuple, TypeVar
 
 from gitflowstate import loader
+from gitflowstate.governed import CLASSES
 from gitflowstate.kinds import KINDS, check
 from gitflowstate.loader import refuse
-from gitflowstate.model import CLASSES, Flow, Task, Value, archive_path, flow_path, live
+from gitflowstate.model import Flow, Task, Value, archive_path, flow_path, live
+from gitflowstate.processmodel import Process, process_path
 
 _REQUIRED = object()
 load = loader.load  # bytes to JSON is the first half of decoding
@@ -136,6 +138,8 @@ def _single(field: Field, value: Any, at: str, *, newer: bool) -> Any:  # noqa: 
 
 def _check_unique(field: Field, items: tuple[Any, ...], at: str) -> None:
     """Refuse a list that names one thing twice: children by id, other scalars by themselves."""
+    if field.kind in KINDS and KINDS[field.kind].repeats:
+        return
     if field.nested is None:
         names = items
     elif "id" in fields(field.nested):
@@ -244,13 +248,16 @@ def decode(cls: type[V], data: bytes) -> V:
 def decode_at(path: str, data: bytes, classes: Mapping[str, type[Value]] = CLASSES) -> Value:
     """Return the document kept at a governed path; `classes` says by its top-level name what it is.
 
-    Raises Invalid when it does not decode, or when it is a flow that does not belong there.
+    Raises Invalid when it does not decode, or is a flow or process that does not belong there.
     """
     value = decode(classes[path.split("/", 1)[0]], data)
     if isinstance(value, Flow):
         right = flow_path(value.id) if live(value) else archive_path(value.id)
         if path != right:
             raise refuse("id", f"the flow {value.id}, {value.status}, belongs at {right}")
+    if isinstance(value, Process) and path != process_path(value.session_id, value.id):
+        right = process_path(value.session_id, value.id)
+        raise refuse("id", f"the process {value.id} belongs at {right}")
     return value
 
 

@@ -61,7 +61,7 @@ def _repeated(cls: type[Value], raw: dict[str, Any]) -> Iterator[Fault]:
 
 def _unique_by(field: Field) -> tuple[str, ...] | None:
     """Return the way into an item to what is unique in a list, or None where nothing is."""
-    if not field.many:
+    if not field.many or (field.kind in KINDS and KINDS[field.kind].repeats):
         return None
     if field.nested is None:
         return ()

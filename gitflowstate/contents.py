@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gitflowstate import handmade, history
+from gitflowstate import handmade, history, processes
 from gitflowstate.cursorstore import CursorStore, verify
 from gitflowstate.definitions import MAIN
 from gitflowstate.documents import Broken
@@ -99,6 +99,13 @@ def results(
                         "look for it where the work was done; a move of the repository moves none",
                         note=True,
                     )
+
+
+def journal(repo: Repository, timeout: float) -> Iterator[Finding]:
+    """Yield the processes that cannot be read: nothing is started in their sessions (C-11)."""
+    for item in processes.listing(Store(repo, timeout=timeout)):
+        if isinstance(item, Broken):
+            yield Finding("process", item.error.message, item.path, item.error.hint)
 
 
 # ── channels ────────────────────────────────────────────────────────────────────────────────────

@@ -6,7 +6,7 @@ read counts as absent and is said, since a message too many is better than one t
 
 from __future__ import annotations
 
-from gitflowstate import cursormachine, history
+from gitflowstate import cursormachine, history, inbox, inboxstore
 from gitflowstate.cursors import (
     CLASSES,
     CURSOR_PATH,
@@ -27,7 +27,9 @@ from gitflowstate.watchops import Begin, CursorOp
 
 
 def definition(channel: str) -> Definition:
-    """Return what makes the family of documents on a channel's ref."""
+    """Return what makes the family of documents on a channel's ref; the inbox has its own."""
+    if channel == inbox.CHANNEL:
+        return inboxstore.INBOX
     return Definition(
         cursor_ref(channel),
         cursormachine.reads,

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from gitflowstate import machine
+from gitflowstate.governed import CLASSES, GOVERNED
 from gitflowstate.machine import State
-from gitflowstate.model import CLASSES, GOVERNED, Value
-from gitflowstate.ops import FlowOp, Init, Observe, Op
+from gitflowstate.model import Value
+from gitflowstate.ops import FlowOp, Init, Observe, Op, ProcessOp
 
 MAIN = "refs/heads/main"
 
@@ -40,7 +41,7 @@ FLOWS = Definition(
     MAIN,
     machine.reads,
     machine.apply,
-    (Init, Observe, FlowOp),
+    (Init, Observe, FlowOp, ProcessOp),
     (Init,),
     GOVERNED,
     CLASSES,

@@ -13,9 +13,10 @@ from typing import NamedTuple
 from gitflowstate import codec, machine
 from gitflowstate.errors import Corrupt, GfsError, Invalid
 from gitflowstate.git import Entry, Repository
+from gitflowstate.governed import CLASSES
 from gitflowstate.kinds import KINDS, MAX_DOCUMENT
 from gitflowstate.machine import State
-from gitflowstate.model import CLASSES, Flow, Value, archive_path, flow_path, live
+from gitflowstate.model import Flow, Value, archive_path, flow_path, live
 from gitflowstate.trees import EXECUTABLE, FILE, FOLDER, is_folder
 
 FLOW_FOLDERS = ("flows", "archive")

@@ -74,7 +74,10 @@ def _state(flow: Flow, task: Task, now: Time, done: set[str]) -> str:
 
 
 def _held(task: Task, now: Time) -> bool:
-    return task.claim is not None and _before(now, task.claim.until)
+    if task.claim is None:
+        return False
+    # What serves a task has no lease: its end frees it, and nothing else.
+    return task.process is not None or _before(now, task.claim.until)
 
 
 def _before(one: Time, other: Time) -> bool:

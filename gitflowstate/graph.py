@@ -203,7 +203,7 @@ def _stated(task: Task) -> str:
 
 
 def _own_blockers(task: Task, now: Time) -> Iterator[Blocker]:
-    if task.claim is not None:
+    if task.claim is not None and task.process is None:
         over = instant(task.claim.until) <= instant(now)
         end = ", which is past: the next claim ends it" if over else ""
         held = f"{task.id} is claimed by {task.claim.worker} until {task.claim.until}{end}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from gitflowstate import codec
 from gitflowstate.errors import Rejected, Stale
 from gitflowstate.kinds import MAX_CHILDREN, MAX_DOCUMENT, MAX_GROWN, MAX_INT
-from gitflowstate.model import Flow, live
+from gitflowstate.model import Flow, Value, live
 from gitflowstate.ops import FlowOp
 
 _ELSEWHERE = "keep large texts in a file of their own and refer to it"
@@ -92,9 +92,14 @@ def check_size(flow: Flow) -> None:
     """Refuse a flow that has grown past its limits. Raises Rejected (architecture, Limits)."""
     if len(flow.children) > MAX_CHILDREN:
         raise Rejected(f"{flow.id} would have {len(flow.children):,} tasks, of {MAX_CHILDREN:,}")
-    size = len(codec.encode(flow))
+    check_document(flow.id, flow)
+
+
+def check_document(name: str, document: Value) -> None:
+    """Refuse a document that has grown past its size. Raises Rejected."""
+    size = len(codec.encode(document))
     if size > MAX_GROWN:
         raise Rejected(
-            f"{flow.id} would have {size:,} bytes; an addition may leave {MAX_GROWN:,}",
+            f"{name} would have {size:,} bytes; an addition may leave {MAX_GROWN:,}",
             hint=_ELSEWHERE,
         )

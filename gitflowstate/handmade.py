@@ -12,9 +12,10 @@ from gitflowstate import documents
 from gitflowstate.documents import FLOW_FOLDERS
 from gitflowstate.errors import Corrupt
 from gitflowstate.git import CommitInfo, Repository
+from gitflowstate.governed import GOVERNED
 from gitflowstate.judgement import judge
 from gitflowstate.message import decode_trailers
-from gitflowstate.model import FORMAT_PATH, GOVERNED, UNUSABLE_PATH, Fallen, Unusable
+from gitflowstate.model import FORMAT_PATH, UNUSABLE_PATH, Fallen, Unusable
 from gitflowstate.ops import Observe
 
 

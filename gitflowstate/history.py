@@ -11,15 +11,15 @@ from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
-from gitflowstate import codec, documents, handmade, machine, prose
+from gitflowstate import codec, documents, handmade, machine, outcomes, prose
 from gitflowstate.cursors import cursor_ref
 from gitflowstate.definitions import FLOWS, Definition
 from gitflowstate.errors import Corrupt, GfsError, Invalid, NotFound
 from gitflowstate.git import CommitInfo, Repository
+from gitflowstate.governed import GOVERNED
 from gitflowstate.kinds import MAX_DOCUMENT
 from gitflowstate.message import RULES, Record, decode_message, decode_trailers, large_parts
-from gitflowstate.model import GOVERNED, Flow, Value
-from gitflowstate.ops import FlowOp
+from gitflowstate.model import Flow, Value
 
 MOST_UNSEEN = 1000  # commits that are looked at for what an actor has not seen
 
@@ -229,7 +229,7 @@ def replay(repo: Repository, step: Step, definition: Definition = FLOWS) -> Reco
         raise Corrupt(f"{record.op.TAG} does not account for {', '.join(odd[:3])}")
     for path, value in values.items():
         _compare(repo, path, value, changed[path])
-    _check_trailers(record, after)
+    _check_trailers(record, before, after)
     return record
 
 
@@ -267,10 +267,8 @@ def _compare(repo: Repository, path: str, value: Value | None, oid: str | None) 
     documents.remember(path, oid, value)
 
 
-def _check_trailers(record: Record, after: machine.State) -> None:
-    if not isinstance(record.op, FlowOp):
-        return
-    flow = machine.find(record.op.flow, after)
+def _check_trailers(record: Record, before: machine.State, after: machine.State) -> None:
+    flow = outcomes.changed_flow(record.op, before, after)
     stated = (record.flow, record.revision, record.status)
-    if flow is None or stated != (flow.id, flow.revision, flow.status):
+    if stated != ((flow.id, flow.revision, flow.status) if flow else (None, None, None)):
         raise Corrupt("the trailers do not agree with the document")

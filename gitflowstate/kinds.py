@@ -18,6 +18,7 @@ Name = str
 Line = str
 Ref = str
 Text = str
+Argument = str
 Words = str
 Reason = str
 Time = str
@@ -36,8 +37,15 @@ OnInterrupt = Literal["rerun", "hold"]
 Proof = Literal["lock", "time"]
 Decision = Literal["retry", "done", "fail", "leave"]
 NoticeKind = Literal["status", "waiting", "final"]
+ProcessState = Literal[
+    "starting", "running", "completed", "failed", "cancelled", "timed_out", "lost"
+]
+Notify = Literal["on_exit", "manual"]
 
 TERMINAL: tuple[Status, ...] = ("done", "failed")
+# How a process ends; the first is what its command says of itself.
+ENDS: tuple[ProcessState, ...] = ("completed", "failed", "cancelled", "timed_out", "lost")
+LARGE = ("Text", "Words", "Argument")  # texts of any length: a message holds them by digest
 MAX_INT = 2**53 - 1  # the integers every JSON reader keeps exact
 MAX_DEPTH = 32
 MAX_DOCUMENT = 4 * 2**20  # bytes that are read
@@ -75,6 +83,8 @@ class Kind:
         self.least: int = bounds.get("least", -MAX_INT)
         self.most: int = bounds.get("most", MAX_INT)
         self.values: tuple[str, ...] = bounds.get("values", ())
+        # Whether a list may hold one twice; what else is listed names things.
+        self.repeats: bool = bounds.get("repeats", False)
         # Whether all printable ASCII that is not blank matches the pattern.
         self._easy: bool = bounds.get("easy", False)
         self._match: Any = None
@@ -104,8 +114,8 @@ def _text(rule: str, pattern: str) -> Kind:
     return Kind(str, rule, pattern=pattern.replace(r"\d", "[0-9]"))
 
 
-def _prose(rule: str, pattern: str, longest: int | None = None) -> Kind:
-    return Kind(str, rule, pattern=pattern, longest=longest, easy=True)
+def _prose(rule: str, pattern: str, longest: int | None = None, **more: Any) -> Kind:  # noqa: ANN401  bounds
+    return Kind(str, rule, pattern=pattern, longest=longest, easy=True, **more)
 
 
 def _words(literal: object) -> Kind:
@@ -126,6 +136,9 @@ KINDS: dict[str, Kind] = {
         f"one line of 1 to 2,048 characters {_NO_CONTROL}", f"^{_SEEN}{_LINE_CHAR}+{END}", 2048
     ),
     "Text": _prose(f"text {_NO_CONTROL} (tab and newline excepted)", f"^{_TEXT_CHAR}*{END}"),
+    "Argument": _prose(
+        f"text {_NO_CONTROL} (tab and newline excepted)", f"^{_TEXT_CHAR}*{END}", repeats=True
+    ),
     "Words": _prose(
         f"text that is not blank, {_NO_CONTROL} (tab and newline excepted)",
         f"^{_SEEN}{_TEXT_CHAR}+{END}",
@@ -154,6 +167,8 @@ KINDS: dict[str, Kind] = {
     "Proof": _words(Proof),
     "Decision": _words(Decision),
     "NoticeKind": _words(NoticeKind),
+    "ProcessState": _words(ProcessState),
+    "Notify": _words(Notify),
 }
 
 

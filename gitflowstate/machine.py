@@ -33,7 +33,8 @@ from gitflowstate.model import (
     live,
     plan_path,
 )
-from gitflowstate.ops import Adopt, Create, FlowOp, Import, Init, Observe, Op
+from gitflowstate.ops import Adopt, Create, FlowOp, Import, Init, Observe, Op, ProcessOp, flow_of
+from gitflowstate.processmodel import process_path
 
 State = Mapping[str, Value | None]
 
@@ -112,8 +113,11 @@ def reads(op: Op) -> tuple[str, ...]:
         paths.append(FORMAT_PATH)
     else:
         paths.append(UNUSABLE_PATH)
-    if isinstance(op, FlowOp):
-        paths += places(op.flow)
+    flow = flow_of(op)
+    if flow is not None:
+        paths += places(flow)
+    if isinstance(op, ProcessOp):
+        paths.append(process_path(op.session_id, op.process))
     if isinstance(op, Create) and op.attempt_of:
         paths.append(archive_path(op.attempt_of))
     return tuple(paths)
@@ -131,6 +135,10 @@ def apply(op: Op, state: State) -> State:
     if isinstance(op, Observe):
         unusable = listed(state[UNUSABLE_PATH], op.fallen, op.mended)
         return state if unusable == state[UNUSABLE_PATH] else {**state, UNUSABLE_PATH: unusable}
+    if isinstance(op, ProcessOp):
+        from gitflowstate.processrules import run  # noqa: PLC0415  start-up: of processes alone
+
+        return run(op, state, usable, _changed)
     assert isinstance(op, FlowOp)
     if isinstance(op, (Create, Import)):
         return _born(op, state)
@@ -207,11 +215,8 @@ def _parent(op: Create, state: State) -> Flow | None:
 
 
 def _changed(op: FlowOp, state: State) -> State:
-    flow, entry = find(op.flow, state), entry_of(state[UNUSABLE_PATH], op.flow)
-    if entry is not None and (flow is None or not isinstance(op, Adopt)):
-        raise fallen(entry, stands=flow is not None)
-    if flow is None:
-        raise NotFound(f"there is no flow {op.flow}", next=["gfs", "list", "--all"])
+    entry = entry_of(state[UNUSABLE_PATH], op.flow)
+    flow = usable(op.flow, state, adopting=isinstance(op, Adopt))
     guards.check_version(flow)
     guards.check_expected(op, flow)
     guards.check_owner(op, flow)
@@ -222,6 +227,16 @@ def _changed(op: FlowOp, state: State) -> State:
     revision = guards.next_revision(flow.id, last)
     after = after.replace(revision=revision, updated_at=latest(op.at, flow.updated_at))
     return _written(op, state, flow, after)
+
+
+def usable(flow: str, state: State, *, adopting: bool = False) -> Flow:
+    """Return a flow that an op may look at. Raises NotFound or Corrupt."""
+    found, entry = find(flow, state), entry_of(state[UNUSABLE_PATH], flow)
+    if entry is not None and (found is None or not adopting):
+        raise fallen(entry, stands=found is not None)
+    if found is None:
+        raise NotFound(f"there is no flow {flow}", next=["gfs", "list", "--all"])
+    return found
 
 
 def _stepped(op: FlowOp, flow: Flow, entry: Fallen | None) -> Flow:

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from gitflowstate import prose
 from gitflowstate.codec import Field, compact, digest, encode, fields, from_json, load, to_json
 from gitflowstate.errors import Invalid
-from gitflowstate.kinds import MAX_DEPTH, MAX_GROWN, check
+from gitflowstate.kinds import LARGE, MAX_DEPTH, MAX_GROWN, check
 from gitflowstate.model import Flow, Value
-from gitflowstate.ops import FlowOp, Op
+from gitflowstate.ops import Op, ProcessOp, flow_of
 from gitflowstate.rules import normalised
 from gitflowstate.union import class_of
 
@@ -25,7 +25,7 @@ RULES = 1  # the rule set this version writes: the tables of `machine` and the b
 MAX_INLINE = 4096
 MAX_LINE = 16 * MAX_GROWN  # what an addition of 1 MiB comes to, once every character is an escape
 _ABOUT = {"Flow", "Revision", "Status"}  # all of them where a flow changes, else none
-TRAILERS = ("Flow", "Revision", "Status", "Channel", "Actor", "Gfs-Rules", "Gfs-Op")
+TRAILERS = ("Flow", "Revision", "Status", "Process", "Channel", "Actor", "Gfs-Rules", "Gfs-Op")
 
 
 class Record(NamedTuple):
@@ -37,6 +37,7 @@ class Record(NamedTuple):
     status: str | None
     channel: str | None
     rules: int
+    process: str | None = None
 
 
 # ── op to text ──────────────────────────────────────────────────────────────────────────────────
@@ -48,7 +49,7 @@ def encode_message(op: Op, flow: Flow | None) -> bytes:
     The subject is at most 72 columns; the full text follows where it was cut.
     """
     text = op.headline(flow)
-    about = f"{flow.id} r{flow.revision}" if flow else channel_of(op)
+    about = f"{flow.id} r{flow.revision}" if flow else process_of(op) or channel_of(op)
     start = f"{about} {op.TAG}" if about else op.TAG
     subject = prose.subject(start, text)
     cut = text and subject != f"{start}: {prose.inert(text)}"
@@ -74,6 +75,8 @@ def _trailers(op: Op, flow: Flow | None) -> str:
         about = {"Flow": flow.id, "Revision": flow.revision, "Status": flow.status}
     elif channel := channel_of(op):
         about = {"Channel": channel}
+    if process := process_of(op):
+        about["Process"] = process
     rest = {"Actor": prose.inert(op.by), "Gfs-Rules": RULES, "Gfs-Op": encode_op(op)}
     return "\n".join(f"{name}: {value}" for name, value in (about | rest).items())
 
@@ -96,6 +99,9 @@ def _quiet(match: re.Match[str]) -> str:
 
 
 def _inline(field: Field, value: Any, raw: Any) -> Any:  # noqa: ANN401  any JSON
+    if field.many:
+        one = field._replace(many=False)
+        return [_inline(one, *pair) for pair in zip(value, raw, strict=True)]
     stored = _stored(field, value)
     if stored is None or (len(stored) <= MAX_INLINE and not _is_reference(raw)):
         return raw
@@ -108,7 +114,7 @@ def _is_reference(raw: Any) -> bool:  # noqa: ANN401  any JSON
 
 def _stored(field: Field, value: Any) -> bytes | None:  # noqa: ANN401  any field
     """Return the bytes that stand for a field in a document, if it may be large."""
-    if field.kind in ("Text", "Words"):
+    if field.kind in LARGE:
         return str(value).encode()
     if field.kind == "Json":
         return compact(value)
@@ -165,9 +171,11 @@ def decode_op(line: str, files: Mapping[str, Any]) -> Op:
 
 
 def _complete(field: Field | None, raw: Any, files: Mapping[str, Any]) -> Any:  # noqa: ANN401  any JSON
+    if field is not None and field.many and isinstance(raw, list):
+        return [_complete(field, item, files) for item in raw]
     if field is None or not _is_reference(raw):
         return raw
-    if field.nested is None and field.kind not in ("Text", "Words", "Json"):
+    if field.nested is None and field.kind not in (*LARGE, "Json"):
         return raw
     check("Sha256", raw["sha256"], f"{field.name}.sha256")
     check("Count", raw["bytes"], f"{field.name}.bytes")
@@ -221,16 +229,19 @@ def decode_message(message: bytes, files: Mapping[str, Any]) -> Record | None:
         trailers.get("Status"),
         trailers.get("Channel"),
         int(trailers["Gfs-Rules"]),
+        trailers.get("Process"),
     )
-    stated = (trailers["Actor"], record.flow, record.channel)
-    if stated != (prose.inert(op.by), flow_of(op), channel_of(op)):
+    stated = (trailers["Actor"], record.flow, record.channel, record.process)
+    # A process may have ended after its flow: then it changed no flow.
+    flow = record.flow and flow_of(op) if isinstance(op, ProcessOp) else flow_of(op)
+    if stated != (prose.inert(op.by), flow, channel_of(op), process_of(op)):
         raise Invalid("the trailers do not agree with the operation")
     return record
 
 
-def flow_of(op: Op) -> str | None:
-    """Return the id of the flow that an op changes, if it changes one."""
-    return op.flow if isinstance(op, FlowOp) else None
+def process_of(op: Op) -> str | None:
+    """Return the id of the process that an op changes, if it changes one."""
+    return op.process if isinstance(op, ProcessOp) else None
 
 
 def channel_of(op: Op) -> str | None:

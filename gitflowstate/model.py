@@ -268,18 +268,6 @@ FORMAT_PATH = "gitflowstate.json"
 UNUSABLE_PATH = "unusable.json"
 
 
-# top-level name in the tree of main -> the class of what is kept there
-CLASSES: dict[str, type[Value]] = {
-    "flows": Flow,
-    "archive": Flow,
-    "keys": Receipt,
-    "plans": Plan,
-    FORMAT_PATH: Format,
-    UNUSABLE_PATH: Unusable,
-}
-GOVERNED = (*CLASSES, "processes")
-
-
 def live(flow: Flow) -> bool:
     """Tell whether the flow may still change without being reopened."""
     return flow.status not in TERMINAL

@@ -70,6 +70,15 @@ class Observe(Op):
     mended: tuple[Id, ...] = ()
 
 
+class ProcessOp(Op):
+    """An operation on one process of a session."""
+
+    OWNERS = False
+
+    session_id: Name
+    process: Id
+
+
 class FlowOp(Op):
     """An operation on one flow."""
 
@@ -231,3 +240,9 @@ class Adopt(FlowOp):
     HEADLINE = ("reason",)
 
     reason: Reason
+
+
+def flow_of(op: Op) -> str | None:
+    """Return the id of the flow that an op may change, if there is one."""
+    flow: str | None = getattr(op, "flow", None) if isinstance(op, (FlowOp, ProcessOp)) else None
+    return flow

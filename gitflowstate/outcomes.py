@@ -14,7 +14,8 @@ from gitflowstate.git import CommitInfo, Oid, Repository, Staged
 from gitflowstate.machine import State
 from gitflowstate.message import RULES, decode_trailers, encode_message
 from gitflowstate.model import Flow, Receipt, seconds
-from gitflowstate.ops import FlowOp, Op
+from gitflowstate.ops import Op, ProcessOp, flow_of
+from gitflowstate.processmodel import Process, process_path
 
 
 class Base(NamedTuple):
@@ -42,7 +43,16 @@ class Outcome(NamedTuple):
     @property
     def flow(self) -> Flow | None:
         """Return the flow of the op as it is afterwards."""
-        return machine.find(self.op.flow, self.after) if isinstance(self.op, FlowOp) else None
+        flow = flow_of(self.op)
+        return machine.find(flow, self.after) if flow else None
+
+    @property
+    def process(self) -> Process | None:
+        """Return the process of the op as it is afterwards."""
+        if not isinstance(self.op, ProcessOp):
+            return None
+        found = self.after[process_path(self.op.session_id, self.op.process)]
+        return found if isinstance(found, Process) else None
 
     @property
     def receipt(self) -> Receipt | None:
@@ -59,7 +69,7 @@ def staged(
         for path, value in after.items()
         if value is not before.get(path)
     }
-    flow = machine.find(op.flow, after) if isinstance(op, FlowOp) else None
+    flow = changed_flow(op, before, after)
     message = encode_message(op, flow)
     objects = repo.commit_object(
         repo.stage(head.tree if head else None, changes),
@@ -72,10 +82,18 @@ def staged(
     return Outcome(op, objects.commit, before, after, message, changes, old), objects
 
 
+def changed_flow(op: Op, before: State, after: State) -> Flow | None:
+    """Return the flow that an op changed, as it is afterwards; a process op may change none."""
+    flow = flow_of(op)
+    if flow is None or all(after[path] is before[path] for path in machine.places(flow)):
+        return None
+    return machine.find(flow, after)
+
+
 def check_type(repo: Repository, op: Op, tree: str, before: State, after: State) -> None:
     """Refuse data that the user's own schema for its type does not accept. Raises Invalid."""
-    flow = machine.find(op.flow, after) if isinstance(op, FlowOp) else None
-    old = machine.find(op.flow, before) if isinstance(op, FlowOp) else None
+    flow = changed_flow(op, before, after)
+    old = machine.find(flow.id, before) if flow else None
     if flow is None or flow.type is None or flow.data is None:
         return
     if old is not None and (old.type, old.data) == (flow.type, flow.data):

@@ -91,7 +91,8 @@ def situation(
         return ": ".join(filter(None, (task.outcome, prose.fold(task.reason or ""))))
     if task.claim:
         verb = "lease ended" if state == "stale" else "until"
-        return f"by {inline(task.claim.worker)}, {verb} {when(task.claim.until, now, zone)}"
+        held = f"by {inline(task.claim.worker)}, {verb} {when(task.claim.until, now, zone)}"
+        return held if task.process is None else f"served by the process {inline(task.process)}"
     return "set to running by hand" if state == "stale" else ""
 
 

@@ -17,9 +17,9 @@ from gitflowstate.definitions import MAIN
 from gitflowstate.delivery import NotSent, Unknown
 from gitflowstate.errors import Corrupt, GfsError, Stale, Unavailable
 from gitflowstate.git import Oid, Repository, Staged
+from gitflowstate.governed import GOVERNED
 from gitflowstate.location import TRACKED
 from gitflowstate.locks import repository_lock
-from gitflowstate.model import GOVERNED
 from gitflowstate.movers import Local
 from gitflowstate.ports import Remote
 from gitflowstate.reconcile import Standing

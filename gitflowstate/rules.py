@@ -88,10 +88,15 @@ def _taken(existing: Flow) -> Stale:
 
 
 def normalised(document: Flow) -> Flow:
-    """Return a document as an import keeps it: without claims."""
+    """Return a document as an import keeps it: without claims, nor processes that hold by one."""
     if not any(task.claim for task in document.children):
         return document
-    return document.replace(children=tuple(task.replace(claim=None) for task in document.children))
+    return document.replace(children=tuple(map(_unclaimed, document.children)))
+
+
+def _unclaimed(task: Task) -> Task:
+    held = task.claim is not None and task.claim.worker == task.process
+    return task.replace(claim=None, process=None if held else task.process)
 
 
 def import_(op: ops.Import, existing: Flow | None) -> Flow:

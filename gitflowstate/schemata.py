@@ -16,8 +16,10 @@ from pydantic_core import core_schema as cs
 
 from gitflowstate import boundary, ops, settingforms
 from gitflowstate.cursors import Acknowledged, Cursor, Delivery
+from gitflowstate.inbox import Reader
 from gitflowstate.kinds import KINDS
 from gitflowstate.model import Flow, Plan, Receipt, Value
+from gitflowstate.processmodel import Process
 
 # What the codec and `boundary` refuse, and no JSON Schema can say.
 BEYOND_SCHEMA = (
@@ -34,9 +36,11 @@ _DOCUMENTS: dict[str, type[Value]] = {
     "op": ops.Op,
     "key": Receipt,
     "plan": Plan,
+    "process": Process,
     "cursor": Cursor,
     "receipt": Delivery,
     "acknowledged": Acknowledged,
+    "reader": Reader,
 }
 NAMES = (*_DOCUMENTS, "settings", "envelope")
 
@@ -96,7 +100,8 @@ class _Generator(GenerateJsonSchema):
         """Say that no scalar stands twice."""
         made = super().list_schema(schema)
         item = schema["items_schema"]
-        scalar = item["type"] == "definition-ref" and item["schema_ref"] in KINDS
+        named = item["schema_ref"] if item["type"] == "definition-ref" else ""
+        scalar = named in KINDS and not KINDS[named].repeats
         return made | {"uniqueItems": True} if scalar else made
 
     def tagged_union_schema(self, schema: cs.TaggedUnionSchema) -> JsonSchemaValue:

@@ -201,7 +201,7 @@ def _retry(_op: taskops.TaskRetry, _flow: Flow, task: Task) -> Task:
 def _recover(op: taskops.Recover, flow: Flow, task: Task) -> Task:
     """Apply a person's decision to a task whose outcome nobody knows, and nobody holds."""
     if task.claim is not None:
-        raise claims.held(op.flow, task, task.claim)
+        raise claims.served(task) if task.process else claims.held(op.flow, task, task.claim)
     if task.status == "pending" and not task.interruptions:
         raise Rejected(
             f"{task.id} of {flow.id} was never interrupted: there is nothing to decide",

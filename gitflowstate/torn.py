@@ -20,8 +20,8 @@ from typing import NamedTuple
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import Corrupt, GfsError, Unavailable
 from gitflowstate.git import Oid, Repository, Staged
+from gitflowstate.governed import GOVERNED
 from gitflowstate.kinds import MAX_DOCUMENT, Time
-from gitflowstate.model import GOVERNED
 from gitflowstate.syscalls import (
     CREATE_FLAGS,
     calls,

@@ -72,6 +72,8 @@ def class_of(tag: str) -> type[Op] | None:
     """Return the operation that a tag names, on main or on a cursor; None where none does."""
     if tag in BY_TAG:
         return BY_TAG[tag]
-    from gitflowstate import watchops  # noqa: PLC0415  start-up: a cursor is hardly ever read
+    # Start-up: few commands meet a process or a cursor.
+    from gitflowstate import inbox, processops, watchops  # noqa: PLC0415
 
-    return watchops.BY_TAG.get(tag)
+    found = processops.BY_TAG.get(tag) or watchops.BY_TAG.get(tag)
+    return found or inbox.BY_TAG.get(tag)

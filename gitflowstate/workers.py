@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from gitflowstate import identity as ids
+
 FOLDER = "gfs/workers"
 _SUFFIX = ".lock"
 
@@ -24,23 +26,10 @@ def identity() -> dict[str, object]:
     """Return what tells this process from any other: host, boot, pid and its start."""
     return {
         "host": socket.gethostname(),
-        "boot_id": _first_line("/proc/sys/kernel/random/boot_id"),
+        "boot_id": ids.boot_id(),
         "pid": os.getpid(),
-        "started": _started(),
+        "started": str(ids.start_ticks()),
     }
-
-
-def _first_line(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="ascii").strip()
-    except OSError:
-        return ""  # not on this system
-
-
-def _started() -> str:
-    """Return when this process began, in clock ticks since the boot."""
-    # The name of the command stands in parentheses, and may hold anything.
-    return "".join(_first_line("/proc/self/stat").rpartition(")")[2].split()[19:20])
 
 
 class WorkerLock:

@@ -132,6 +132,10 @@ def test_what_has_a_key_of_another_document_is_judged_as_that():
 
 
 PLAN = {"schema_version": 1, "flow": "f", "tasks": [{"id": "t", "goal": "g"}]}
+PROCESS = {
+    "schema_version": 1, "id": "p-1", "state": "starting", "session_id": "s", "argv": ["make"],
+    "cwd": "/", "host": "h", "boot_id": "b", "created_at": "2026-09-06T10:00:00Z",
+}  # fmt: skip
 FALLEN = {"flow": "f", "revision": 1, "digest": "0" * 64}
 
 
@@ -146,8 +150,13 @@ FALLEN = {"flow": "f", "revision": 1, "digest": "0" * 64}
         ({"schema_version": 1, "flows": [FALLEN]}, {"flows": [{}]}, "flows.0.flow"),
         ({"schema_version": 1, "flows": {"f": 1}}, {"more": 1}, "more"),
         ({"format": 1}, {"format": "1"}, "format"),
+        (PROCESS, {"argv": "make"}, "argv"),
+        ({"schema_version": 1, "session_id": "s", "events": {}}, {"events": []}, "events"),
     ],
-    ids=["plan", "plan as given", "cursor", "receipt", "unusable", "acknowledged", "format"],
+    ids=[
+        *("plan", "plan as given", "cursor", "receipt", "unusable", "acknowledged", "format"),
+        *("process", "reader"),
+    ],
 )
 def test_a_document_of_another_kind_is_judged_as_that(raw, wrong, path):
     assert check(json.dumps(raw)) == []

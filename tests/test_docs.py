@@ -299,13 +299,13 @@ def test_every_field_of_every_document_is_documented():
 
 
 def test_every_operation_and_trailer_is_documented():
-    from gitflowstate import codec, message, ops, union, watchops
+    from gitflowstate import codec, inbox, message, ops, processops, union, watchops
 
     text = read("reference/commit-message.md")
     tables = re.findall(r"^\| Operation.*\n\|.*\n((?:\|.*\n)+)", text, re.MULTILINE)
     rows = dict(re.findall(r"^\| `([a-z ]+)` \|([^|]*)\|", "".join(tables), re.MULTILINE))
     common = codec.fields(ops.Op)
-    every = union.BY_TAG | watchops.BY_TAG
+    every = union.BY_TAG | processops.BY_TAG | watchops.BY_TAG | inbox.BY_TAG
     assert rows.keys() == every.keys()
     for tag, op in every.items():
         own = [field for field in codec.fields(op) if field not in common]

@@ -278,7 +278,9 @@ def test_every_obstacle_is_named():
     held = task("t2", claim=claim(LATER), not_before=LATER, deps=("t1",), process="p-1")
     there = flow("waiting", children=(task("t1"), held))
     kinds = [b.kind for b in graph.blockers(there, held, AT)]
-    assert kinds == ["claim", "process", "not_before", "flow", "dependency"]
+    assert kinds == ["process", "not_before", "flow", "dependency"]
+    alone = held.replace(process=None)
+    assert [b.kind for b in graph.blockers(there, alone, AT)][:2] == ["claim", "not_before"]
 
 
 def test_a_waiting_task_says_for_what():

@@ -53,6 +53,13 @@ def session() -> str | None:
     return None if value is None else _name(value, "GFS_SESSION")
 
 
+def process_session(given: str | None) -> str:
+    """Return whose process it is: --session, GFS_SESSION, then `local`. Raises Invalid."""
+    if given is not None:
+        return _name(given, "--session")
+    return session() or DEFAULT_ACTOR
+
+
 def _name(value: str, source: str) -> str:
     try:
         value = _plain(value, source)

@@ -158,6 +158,7 @@ def _content(repo: Repository, place: location.Location, head: Oid) -> Iterator[
     past = guarded("history", lambda: contents.past(repo, head, _progress))
     yield from healing.past(past, repo, place)
     yield from guarded("flow", lambda: contents.flows(repo, timeout))
+    yield from guarded("process", lambda: contents.journal(repo, timeout))
     yield from guarded("result", lambda: contents.results(repo, timeout, exists))
     yield from guarded("cursor", lambda: contents.cursors(repo, head))
     yield from guarded("notice", lambda: _owed(repo, head))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from gitflowstate import upkeep
 from gitflowstate.cli import config, output
 from gitflowstate.cli.session import Session
@@ -9,14 +13,24 @@ from gitflowstate.cli.verb import reads
 
 
 @reads
-def gc(session: Session) -> None:
+def gc(
+    session: Session,
+    outputs: Annotated[
+        bool, typer.Option("--outputs", help="Remove output of processes instead.")
+    ] = False,
+) -> None:
     """Pack the repository and index it for quick logs; nothing that a ref names is lost.
 
     Of what no ref names, only what is older than two weeks goes. It needs git, packs nothing
-    without (1), and may be interrupted at any moment. gfs work and gfs watch do it when idle.
+    without (1), and may be interrupted at any moment. gfs work and gfs watch do it when idle. With
+    --outputs nothing is packed: what processes wrote goes once they ended a day ago and their end
+    was seen; the records of them stay.
 
     Example: gfs gc
     """
+    if outputs:
+        _expire(session)
+        return
     repo = session.store(writing=True).repo
     done = upkeep.run(repo, config.environment(), config.lock_timeout())
     for warning in done.warnings:
@@ -31,3 +45,12 @@ def gc(session: Session) -> None:
         f"{done.before.bytes // 1024:,} KiB before, {done.after.bytes // 1024:,} KiB now"
     )
     output.success(data, text, as_json=session.json)
+
+
+def _expire(session: Session) -> None:
+    from gitflowstate import consumed
+
+    removed = consumed.expire(session.store(writing=True), config.now())
+    text = f"processes whose output was removed: {len(removed.processes):,} "
+    text += f"({removed.size // 1024:,} KiB); those whose output stays: {removed.kept:,}"
+    output.success(removed._asdict(), text, as_json=session.json)

@@ -229,7 +229,20 @@ def brief(
         changes = {flows[0].id: past.entries_since(session, flows[0].id, since)}
     else:
         changes = past.entries_unseen(session, [flow.id for flow in flows])
-    text = briefing.brief(
-        flows, config.now(), max_chars, changes=changes, unmanaged=session.unmanaged()
-    )
-    output.success({"brief": text, "flows": [f.id for f in flows]}, text, as_json=session.json)
+    told = _ends_to_tell(session)
+    line = f"ended: {prose.count(told, 'notice')} of background processes to read: gfs inbox"
+    room = max_chars - len(line) - 1 if told else max_chars
+    text = briefing.brief(flows, config.now(), room, changes=changes, unmanaged=session.unmanaged())
+    text = f"{text}\n{line}" if told and room > 1 else text
+    data = {"brief": text, "flows": [f.id for f in flows], "inbox": told}
+    output.success(data, text, as_json=session.json)
+
+
+def _ends_to_tell(session: Session) -> int:
+    """Return how many ends of processes this session was not told of."""
+    store = session.store()
+    if store.repo.lookup(store.head().tree, "processes") is None:
+        return 0  # and nothing about them is imported
+    from gitflowstate.cli import inbox
+
+    return inbox.waiting(session, store)

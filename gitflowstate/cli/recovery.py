@@ -1,4 +1,7 @@
-"""`gfs recover`: what an interruption left behind, the choices, and one decision recorded."""
+"""`gfs recover`: what an interruption left behind, the choices, and one decision recorded.
+
+Rule: what has ended on this machine is recorded first.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from gitflowstate import due, taskops, taskrules
-from gitflowstate.cli import config, output
+from gitflowstate.cli import config, losing, output
 from gitflowstate.cli.flow import FlowArgument
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.settled import run
@@ -16,6 +19,7 @@ from gitflowstate.cli.verb import writes
 from gitflowstate.errors import GfsError, Usage
 from gitflowstate.kinds import KINDS
 from gitflowstate.model import Flow, Task
+from gitflowstate.processmodel import RESULT, Process
 from gitflowstate.workers import Workers
 
 DECISIONS = KINDS["Decision"].values
@@ -28,15 +32,20 @@ def recover(
     task: Annotated[str | None, typer.Option(metavar="T", help="Decide on this.")] = None,
     decide: Annotated[
         str | None,
-        typer.Option(metavar="D", help="retry, done, fail or leave."),
+        typer.Option(metavar="D", help="retry, done, fail or leave; of a process lost."),
     ] = None,
     reason: Annotated[str | None, typer.Option(metavar="R", help="Why; recorded.")] = None,
     result: Annotated[str | None, typer.Option(metavar="REF", help="With done.")] = None,
 ) -> None:
     """Show stale and interrupted tasks and whether their results exist; or decide on one.
 
+    ID may be a process whose machine is gone: --decide lost gives it up, and it is never run again.
     Example: gfs recover f-k2m9qx --task t2 --decide retry --reason 'Nothing was sent'
     """
+    losing.settle_left(session)
+    if losing.is_process(session, id):
+        losing.recover(session, id, decide, reason)
+        return
     session.writes = session.writes and decide is not None
     store = session.newest() if session.writes else session.store()
     flow = store.flow(session.flow_id(id))
@@ -107,9 +116,12 @@ def _show(session: Session, flow: Flow, workers: Workers) -> None:
     now = config.now()
     states = due.task_states(flow, now)
     rows = []
+    serving = losing.serving(session, flow)
     for task in flow.children:
-        dead = task.claim is not None and workers.is_dead(task.claim.worker)
-        if dead or _is_unknown(task, states[task.id]):
+        dead = task.claim is not None and not task.process and workers.is_dead(task.claim.worker)
+        if task.id in serving:
+            rows.append(_row(flow, task, states[task.id], now) | _held(session, serving[task.id]))
+        elif dead or _is_unknown(task, states[task.id]):
             rows.append(_row(flow, task, "stale" if dead else states[task.id], now))
     text = "\n".join(_lines(flow, row) for row in rows)
     output.success(
@@ -143,9 +155,18 @@ def _row(flow: Flow, task: Task, state: str, now: str) -> dict[str, Any]:
     }
 
 
+def _held(session: Session, process: Process) -> dict[str, Any]:
+    """Return what is known of the process that holds a task and does not run on this machine."""
+    told = losing.row(session, process)
+    about = {"id": process.id, "state": process.state, "host": process.host}
+    return {"process": about | told, "decisions": []}
+
+
 def exists(reference: str | None) -> bool | None:
     """Tell whether a reference names a file that is here; None for what is no plain path."""
     if reference is None or "://" in reference or "\0" in reference:
+        return None
+    if reference.startswith(RESULT):  # what a process wrote, wherever it ran
         return None
     try:
         return Path(reference).exists()
@@ -158,6 +179,14 @@ _FOUND = {True: "is there", False: "is not there", None: "is not checked"}
 
 def _lines(flow: Flow, row: dict[str, Any]) -> str:
     lines = [f"{row['task']} {row['state']}: {output.line(row['goal'])}"]
+    if "process" in row:
+        told = row["process"]
+        host = output.line(told["host"])
+        lines.append(f"  its process {told['id']} is {told['state']} on {host}, {told['age']}")
+        lines.append(
+            f"  gfs recover {told['id']} --decide {losing.LOST} --reason R, if that is gone"
+        )
+        return "\n".join(lines)
     if row["claimed_by"]:
         held = f"{output.line(row['claimed_by'])} until {row['until']} ({row['age']})"
         lines.append(f"  claimed by {held}")

@@ -18,8 +18,8 @@ from gitflowstate.documents import Broken
 from gitflowstate.errors import Corrupt, Invalid, NotFound
 from gitflowstate.founding import Founded
 from gitflowstate.git import Repository
+from gitflowstate.governed import GOVERNED
 from gitflowstate.location import Location
-from gitflowstate.model import GOVERNED
 from gitflowstate.store import Store
 
 

@@ -98,7 +98,7 @@ def command(name: str, function: Callable[..., Any]) -> TyperCommand:
     """Return the command for a verb, its parameters built from the function's annotations."""
     options: dict[str, tuple[Any, Any]] = function.__options__  # type: ignore[attr-defined]
 
-    def call(**given: Any) -> None:  # noqa: ANN401  whatever the verb takes
+    def call(**given: Any) -> int | None:  # noqa: ANN401  whatever the verb takes
         given = {
             option: value if option in _PATHS else _decoded(value)
             for option, value in given.items()
@@ -106,7 +106,8 @@ def command(name: str, function: Callable[..., Any]) -> TyperCommand:
         shared = {option: given.pop(option) for option in options}
         try:
             with Session(verb=name, writes="dry_run" in options, **shared) as session:
-                function(session, **given)
+                code: int | None = function(session, **given)
+                return code
         except KeyboardInterrupt:
             raise SystemExit(INTERRUPTED) from None  # before typer ends it without a word
 

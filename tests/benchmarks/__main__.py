@@ -18,7 +18,7 @@ import table
 
 _HERE = Path(__file__).parent
 _FROM_HERE = {"processes": processes.rows, "crowd": crowd.rows}  # they start processes themselves
-PARTS = ("processes", "crowd", "durable", "audit", "tasks", "watching", "hosts")
+PARTS = ("processes", "crowd", "durable", "audit", "tasks", "watching", "hosts", "runs")
 
 
 def _part(name: str, python: Path, folder: Path) -> list[table.Row]:

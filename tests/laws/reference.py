@@ -12,6 +12,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
+import processreference
 import taskreference
 from taskreference import Refused, fresh, plan_of, planned, refuse_if, sound
 
@@ -25,7 +26,7 @@ FREE = ("note", "take", *taskreference.FREE)  # the ops that are not the owner's
 
 def empty() -> Json:
     """Return a repository with nothing in it: `fallen` is what `unusable.json` says, by flow."""
-    return {"format": False, "flows": {}, "keys": {}, "fallen": {}, "plans": {}}
+    return {"format": False, "flows": {}, "keys": {}, "fallen": {}, "plans": {}, "processes": {}}
 
 
 def step(world: Json, op: Json) -> Json:
@@ -41,6 +42,8 @@ def step(world: Json, op: Json) -> Json:
         after["fallen"] |= {entry["flow"]: entry for entry in op.get("fallen", [])}
         for name in op.get("mended", []):
             after["fallen"].pop(name, None)
+    elif op["op"].startswith("run "):
+        processreference.step(after, op, _one_flow)
     else:
         _one_flow(after, op)
     return after
@@ -123,7 +126,8 @@ def _again(task: Json) -> Json:
 def _import(op: Json, flow: Json | None) -> Json:
     document = deepcopy(op["document"])
     for task in document["children"]:
-        task.pop("claim", None)
+        if task.pop("claim", {}).get("worker") == task.get("process"):
+            task.pop("process", None)
     refuse_if(document["id"] != op["flow"])
     refuse_if(flow is not None and not same(document, flow), 4)
     refuse_if(flow is None and not sound(document["children"]))

@@ -25,9 +25,13 @@ from gitflowstate.model import (
     Value,
     key_path,
 )
-from gitflowstate.ops import Create, Import, Op
+from gitflowstate.ops import Create, Import, Op, ProcessOp
+from gitflowstate.processmodel import Process, process_path
+from gitflowstate.processops import UNION as PROCESS_UNION
 from gitflowstate.taskops import Plan as PlanOp
 from gitflowstate.union import UNION
+
+MAIN = (*UNION, *PROCESS_UNION)  # every op on main
 
 # ── texts ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -92,7 +96,7 @@ _SCALARS = {
     "Id": ids,
     **dict.fromkeys(["Name", "Line", "Ref"], lines),
     **dict.fromkeys(["Words", "Reason"], words),
-    "Text": texts,
+    **dict.fromkeys(["Text", "Argument"], texts),
     "Time": moments,
     "Sha256": st.sampled_from(["a" * 64, "0" * 64]),
     "Commit": st.sampled_from(["a" * 40, "0" * 40]),
@@ -155,7 +159,7 @@ def _id_of(value: Any) -> str:
     return value.id
 
 
-documents = st.one_of([values(cls) for cls in (Flow, Receipt, Unusable)])
+documents = st.one_of([values(cls) for cls in (Flow, Receipt, Unusable, Process)])
 unknown = st.dictionaries(
     st.sampled_from(["colour", "self", "cls", "at", "kind", "_new", "weight"]),
     data | whole | st.lists(texts, max_size=2),
@@ -195,6 +199,9 @@ task_ids = st.sampled_from(["t1", "t1", "t2", "t10"])
 times = st.integers(0, 59).map(lambda minute: f"2026-09-06T10:{minute:02}:00Z")
 small = st.integers(1, 4)
 keys = st.sampled_from(["1" * 64, "2" * 64])
+# Two sessions, of which each knows both processes: so that one id stands in two folders.
+sessions = st.sampled_from(["s-1", "s-1", "S 2"])
+process_ids = st.sampled_from(["p-1", "p-1", "p-2"])
 
 tasks = values(
     Task,
@@ -247,7 +254,29 @@ plans = values(
 
 def operations(*classes: type[Op], **chosen: st.SearchStrategy[Any]) -> st.SearchStrategy[Op]:
     """Return a strategy for ops of the classes, or of all, on the small world."""
-    return st.sampled_from(classes or UNION[::-1]).flatmap(lambda cls: _operation(cls, chosen))
+    return st.sampled_from(classes or MAIN[::-1]).flatmap(lambda cls: _operation(cls, chosen))
+
+
+_ON_PROCESSES = {
+    "session_id": sessions,
+    "process": process_ids,
+    "flow": st.none() | flow_ids,
+    "task": st.none() | task_ids,
+    "argv": st.sampled_from([("make",), ("make", "make"), ("make", "long " * 900), ()]),
+    "pid": st.sampled_from([7, 8]),
+    "ticks": st.just(9),
+    "state": st.sampled_from(["completed", "failed", *KINDS["ProcessState"].values]),
+}
+processes = values(
+    Process,
+    id=process_ids,
+    session_id=sessions,
+    state=st.sampled_from(["starting", "running"] * 4 + [*KINDS["ProcessState"].values]),
+    flow=st.none() | flow_ids,
+    task=st.none() | task_ids,
+    pid=st.sampled_from([7, 8]),
+    ticks=st.just(9),
+)
 
 
 def _operation(cls: type[Op], chosen: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[Op]:
@@ -272,6 +301,7 @@ def _operation(cls: type[Op], chosen: dict[str, st.SearchStrategy[Any]]) -> st.S
         "priority": st.integers(-1, 1),
         "skew_s": st.sampled_from([0, 0, 600]),
         "deps": st.lists(task_ids, max_size=1, unique=True).map(tuple),
+        **(_ON_PROCESSES if issubclass(cls, ProcessOp) else {}),
     } | chosen
     if known.get("until") and known["until"].kind == "Time":  # the end of a lease
         fields["until"] = times
@@ -301,6 +331,8 @@ def worlds(draw, **chosen: st.SearchStrategy[Any]) -> dict[str, Value]:
     fallen = draw(seldom(values(Fallen, flow=flow_ids, revision=small)))
     if fallen:
         found[UNUSABLE_PATH] = Unusable(schema_version=1, flows=(fallen,))
+    for process in draw(st.lists(processes, max_size=2)):
+        found[process_path(process.session_id, process.id)] = process
     key = draw(seldom(keys))
     if key:
         found[key_path(key)] = draw(

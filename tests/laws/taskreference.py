@@ -109,8 +109,12 @@ def lost(op: Json, task: Json) -> bool:
 
 def refuse_strangers(op: Json, task: Json) -> None:
     refuse_if(lost(op, task), 4)
+    if "process" in op:
+        serves = task.get("process") == op["process"] == task.get("claim", {}).get("worker")
+        refuse_if(not serves, 4)
+        return
     refuse_if("attempt" not in op and "claim" in task and task["claim"]["by"] != op["by"], 4)
-    refuse_if("process" in task, 4)
+    refuse_if("process" in task and task["status"] != "waiting", 4)
 
 
 def interrupt(op: Json, task: Json) -> None:
@@ -138,6 +142,7 @@ def take(op: Json, flow: Json, task: Json) -> None:
     if task["status"] == "pending":
         right = {"worker": op["worker"], "by": op["by"], "attempt": flow["revision"] + 1}
         task["claim"] = right | {"until": op["until"]}
+        put(task, process=op.get("process"))
 
 
 def claim(op: Json, flow: Json, task: Json) -> None:

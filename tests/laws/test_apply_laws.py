@@ -13,8 +13,11 @@ from scaling import scale
 from gitflowstate import codec, machine, message
 from gitflowstate.errors import Blocked, Corrupt, Invalid, NotFound, Rejected, Stale
 from gitflowstate.kinds import TERMINAL
-from gitflowstate.model import Flow, key_path
+from gitflowstate.model import Claim, Flow, key_path
 from gitflowstate.ops import Adopt, Create, FlowOp, Import, Init, Observe, Reopen
+from gitflowstate.outcomes import changed_flow
+from gitflowstate.processmodel import has_ended, process_path
+from gitflowstate.processops import UNION as PROCESS_UNION
 from gitflowstate.rules import normalised
 from gitflowstate.union import UNION
 
@@ -103,6 +106,52 @@ def test_a_change_is_one_flow_and_one_revision(case):
         assert new.updated_at == max(op.at, old.updated_at)
 
 
+ONE = {"session_id": st.just("s-1"), "process": st.just("p-1")}
+
+
+@st.composite
+def served(draw) -> tuple[Any, dict[str, Any]]:
+    """Draw an op on a process, and a world where that is mostly there and serves a task."""
+    op, world = draw(strategies.operations(*PROCESS_UNION, **ONE)), draw(strategies.worlds())
+    process = draw(strategies.processes).replace(id="p-1", session_id="s-1")
+    there = [world.get(path) for path in machine.places("f-1")]
+    flow = next(filter(None, there), None)
+    if draw(st.integers(0, 4)) == 0 or flow is None:
+        return op, world
+    process = process.replace(flow=flow.id, task=flow.children[0].id)
+    if op.TAG != "run intend":
+        world[process_path("s-1", "p-1")] = process
+        held = Claim(worker="p-1", by="ann", attempt=2, until=flow.updated_at)
+        first = flow.children[0].replace(claim=held, process="p-1")
+        flow = flow.replace(children=(first, *flow.children[1:]))
+        world[strategies.place(flow)] = flow
+    if op.TAG != "run start":
+        op = op.replace(flow=process.flow, task=process.task)
+    return op, world
+
+
+@pytest.mark.req("R-TJ-04", "R-TF-27")
+@many
+@given(served())
+def test_an_op_on_a_process_changes_that_and_one_flow_at_most(case):
+    """One revision of the flow that it names, if any; and what has ended stays as it ended."""
+    op, world = case
+    state, after = applied(op, world)
+    own = process_path(op.session_id, op.process)
+    changed = {path for path in after if after[path] is not state[path]}
+    if after is state:
+        assert not changed
+        return
+    assert own in changed
+    assert state[own] is None or not has_ended(state[own])
+    before, now = flows_in(state), flows_in(after)
+    touched = [name for name in now if now[name] != before.get(name)]
+    assert changed == {own, *(strategies.place(now[name]) for name in touched)}
+    assert touched in ([], [getattr(op, "flow", None)])
+    for name in touched:
+        assert now[name].revision == before[name].revision + 1
+
+
 @pytest.mark.req("R-TF-22")
 @many
 @given(strategies.operations(*on_flows), strategies.worlds(status=st.sampled_from(TERMINAL)))
@@ -163,7 +212,7 @@ def test_a_commit_can_be_replayed_from_its_message(case):
     state, after = applied(op, world)
     if after is state:
         return
-    flow = machine.find(op.flow, after) if isinstance(op, FlowOp) else None
+    flow = changed_flow(op, state, after)
     text = message.encode_message(op, flow)
     changed = [
         codec.encode(value)

@@ -14,7 +14,7 @@ from scaling import scale
 from gitflowstate import codec, message
 from gitflowstate.errors import Invalid
 from gitflowstate.model import Flow, Value
-from gitflowstate.ops import FlowOp, Import
+from gitflowstate.ops import FlowOp, Import, ProcessOp
 from gitflowstate.rules import normalised
 
 many = settings(max_examples=scale(100))
@@ -72,7 +72,8 @@ def test_no_text_of_an_op_acts_on_git_or_on_a_host(op):
     trailers = text.removesuffix("\n").rsplit("\n\n", 1)[1].split("\n")
     names = [line.partition(": ")[0] for line in trailers]
     flow = ["Flow", "Revision", "Status"] if isinstance(op, FlowOp) else []
-    assert names == [*flow, "Actor", "Gfs-Rules", "Gfs-Op"]
+    process = ["Process"] if isinstance(op, ProcessOp) else []
+    assert names == [*flow, *process, "Actor", "Gfs-Rules", "Gfs-Op"]
     assert not ANYWHERE.search(text)
     assert not AS_A_LINE.search(text)
     assert trailers[-1].isascii()

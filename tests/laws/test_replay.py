@@ -26,9 +26,10 @@ from scaling import scale
 from gitflowstate import codec, documents, history, machine
 from gitflowstate.boundary import EVERY
 from gitflowstate.errors import Blocked, Corrupt, Invalid, NotFound, Rejected, Stale
+from gitflowstate.governed import GOVERNED
 from gitflowstate.history import Report, Step
 from gitflowstate.message import decode_trailers
-from gitflowstate.model import GOVERNED, Flow, Value
+from gitflowstate.model import Flow, Value
 from gitflowstate.objects import object_id
 from gitflowstate.ops import FlowOp
 from gitflowstate.syscalls import calls

@@ -27,6 +27,7 @@ from scaling import scale
 from gitflowstate import codec, machine, model
 from gitflowstate.errors import GfsError
 from gitflowstate.judgement import entry_of, judge
+from gitflowstate.kinds import ENDS, KINDS
 from gitflowstate.model import (
     FORMAT_PATH,
     UNUSABLE_PATH,
@@ -52,6 +53,8 @@ from gitflowstate.ops import (
     Update,
     Wait,
 )
+from gitflowstate.processmodel import Process
+from gitflowstate.processops import RunIntend, RunLose, RunSettle, RunStart
 from gitflowstate.taskops import (
     Plan,
     Recover,
@@ -66,10 +69,10 @@ from gitflowstate.taskops import (
     TaskRetry,
     TaskWait,
 )
-from gitflowstate.union import UNION
 
-KNOWN = ("init", "observe", "create", "import", *reference.RULES)
-WALKED = UNION[::-1]
+RUN = ("run intend", "run start", "run settle", "run lose")
+KNOWN = ("init", "observe", "create", "import", *reference.RULES, *RUN)
+WALKED = strategies.MAIN[::-1]
 THE_PLAN = model.Plan(
     schema_version=1,
     flow="f-1",
@@ -101,7 +104,7 @@ NEEDED = FEW | {"next": said}
 
 
 def test_the_reference_knows_every_op_on_a_flow():
-    assert {kind.TAG for kind in UNION} == set(KNOWN)
+    assert {kind.TAG for kind in strategies.MAIN} == set(KNOWN)
 
 
 def as_json(op: Op) -> dict[str, Any]:
@@ -203,6 +206,30 @@ class Repository(RuleBasedStateMachine):
         held = data.draw(st.sampled_from(self.held()))
         fields = {name: st.just(value) for name, value in held.items()}
         return self.operate(data.draw(strategies.operations(kind, **(FEW | fields))))
+
+    # Processes, whose ends are mostly of the task that they serve.
+
+    @rule(op=strategies.operations(RunIntend, **FEW | {"until": strategies.times}))
+    def intend(self, op):
+        self.carry_out(op)
+
+    @precondition(lambda self: self.world["processes"])
+    @rule(data=st.data(), kind=st.sampled_from([RunStart, RunSettle, RunSettle, RunLose]))
+    def go_on(self, data, kind):
+        """A process that was intended starts, ends, or is given up, whatever it was before."""
+        name = data.draw(st.sampled_from(sorted(self.world["processes"])))
+        found = self.world["processes"][name]
+        fields = {
+            "process": st.just(found["id"]),
+            "session_id": st.just(found["session_id"]),
+            "flow": st.just(found.get("flow")),
+            "task": st.just(found.get("task")),
+            "state": st.sampled_from(["completed", "completed", *KINDS["ProcessState"].values]),
+            "exit_code": st.none() | st.sampled_from([0, 1]),
+        }
+        op = data.draw(strategies.operations(kind, **FEW | fields))
+        ended = found["state"] in ENDS
+        assert not (self.carry_out(op) and ended), "a terminal process has changed"
 
     def held(self) -> list[dict[str, Any]]:
         """Return every claim of an open flow, in the words of an op on it."""
@@ -310,6 +337,11 @@ class Repository(RuleBasedStateMachine):
                 path.rsplit("/", 1)[-1].removesuffix(".json"): codec.to_json(value)
                 for path, value in self.documents.items()
                 if isinstance(value, model.Plan)
+            },
+            "processes": {
+                f"{value.session_id}/{value.id}": codec.to_json(value)
+                for value in self.documents.values()
+                if isinstance(value, Process)
             },
             "fallen": {entry.flow: codec.to_json(entry) for entry in unusable.flows}
             if isinstance(unusable, Unusable)

@@ -18,9 +18,11 @@ from gitflowstate import boundary, codec, message, schemata
 from gitflowstate.boundary import EVERY as OPS
 from gitflowstate.cursors import Acknowledged, Cursor, Delivery
 from gitflowstate.errors import Invalid
+from gitflowstate.inbox import Reader
 from gitflowstate.kinds import KINDS, MAX_INT
 from gitflowstate.model import Flow, Plan, Receipt
 from gitflowstate.ops import Op
+from gitflowstate.processmodel import Process
 from gitflowstate.union import class_of
 
 NAMES = {
@@ -31,6 +33,8 @@ NAMES = {
     Cursor: "cursor",
     Delivery: "receipt",
     Acknowledged: "acknowledged",
+    Process: "process",
+    Reader: "reader",
 }
 SCHEMA = {cls: Draft202012Validator(schemata.json_schema(name)) for cls, name in NAMES.items()}
 AT = "2026-09-06T10:00:00Z"
@@ -53,6 +57,7 @@ TEXTS = [
     ),
     *("pending", "running", "waiting", "done", "failed", "done\n", "Done", "complete", "canceled"),
     *("human", "agent", "external", "completed", "lost", "rerun", "hold", "lock", "time", "retry"),
+    *("on_exit", "manual", "starting", "timed_out"),
 ]
 IDS = [
     *("a", "task-001", "0", "a.b", "a_b-c", "conx", "com", "com1x", "x.con", "a.locks", "a.json.x"),
@@ -103,6 +108,7 @@ ODD = [*TEXTS, *IDS, *TIMES, *OTHER]
 LARGE = {
     "Text": ("1" * 64, "long text"),
     "Words": ("1" * 64, "long text"),
+    "Argument": ("1" * 64, "long text"),
     "Json": ("2" * 64, {"long": "text"}),
     "Acknowledged": ("5" * 64, {"schema_version": 1, "flows": {"f": 1}}),
     "Plan": ("3" * 64, {"schema_version": 1, "flow": "f", "tasks": []}),
@@ -143,9 +149,10 @@ def referred(raw):
     cls = class_of(raw["op"]) if isinstance(raw.get("op"), str) else None
     known = codec.fields(cls) if cls else {}
     return [
-        (raw[name]["sha256"], LARGE.get(field.kind, LARGE["Text"])[1])
+        (item["sha256"], LARGE.get(field.kind, LARGE["Text"])[1])
         for name, field in known.items()
-        if isinstance(raw.get(name), dict) and isinstance(raw[name].get("sha256"), str)
+        for item in (raw.get(name) if isinstance(raw.get(name), list) else [raw.get(name)])
+        if isinstance(item, dict) and isinstance(item.get("sha256"), str)
     ]
 
 
@@ -174,7 +181,9 @@ def beyond(raw):
         ids = [item["id"] for item in raw if isinstance(item, dict) and "id" in item]
         return any(ids.count(one) > 1 for one in ids) or any(map(beyond, raw))
     if isinstance(raw, dict):
-        return any(beyond(value) for name, value in raw.items() if name not in ("data", "flows"))
+        return any(
+            beyond(value) for name, value in raw.items() if name not in ("data", "flows", "events")
+        )
     return False
 
 

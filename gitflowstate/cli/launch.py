@@ -1,0 +1,163 @@
+"""How a managed process begins and ends: lock, slot, intent, supervisor, start, `go`, its end.
+
+Rules: in this order, and each is durable before the next; nothing is started for a call that has a
+record already. Whatever keeps the start from being recorded keeps the command from being executed.
+What this dies of changes nothing: the supervisor goes on, and records what is not recorded yet.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gitflowstate import identity, outputs, processes, runfiles, runlocks, settling
+from gitflowstate.adapters.process import Reserved, Sink, Supervised
+from gitflowstate.cli import config
+from gitflowstate.cli.session import Session
+from gitflowstate.errors import GfsError, Unavailable
+from gitflowstate.processes import Identity, Intended, Wanted
+from gitflowstate.processmodel import Process, has_ended
+from gitflowstate.store import Store
+from gitflowstate.syscalls import reported
+
+_POLL_S = 0.02
+
+
+class Begun(NamedTuple):
+    """The record of a call, and its supervisor where this is what started it."""
+
+    process: Process
+    supervised: Supervised | None
+
+
+class Launch:
+    """One call of a session, whose process is started at most once, here or elsewhere."""
+
+    def __init__(self, session: Session, wanted: Wanted, *, passing: bool) -> None:
+        self.session = session
+        self.store: Store = session.store(writing=True)
+        self.wanted = wanted
+        self.passing = passing
+        self.gitdir = self.store.repo.gitdir
+        self.id = wanted.mint()
+
+    def begin(self) -> Begun:
+        """Return the process of the call, started unless there is a record of it.
+
+        Raises what `processes.intend` raises, Unavailable where every slot is taken, and what keeps
+        the repository from being written: then nothing was started.
+        """
+        if self._is_known():
+            return self._again(self._intended().process)
+        # What has ended meanwhile is recorded before anything is started (X-42).
+        for _ in settling.settle_left(self.store, **self._stamp()):
+            pass
+        with Reserved(self.gitdir, self.id, self.wanted.session) as reserved:
+            if self._has_taken(reserved):
+                self._clear()
+                intended = self._intended()
+                if intended.fresh:
+                    return self._started(intended.process, reserved)
+                if has_ended(intended.process):
+                    reserved.drop()
+        return self._again(self._intended().process)
+
+    def _is_known(self) -> bool:
+        if self.wanted.call_id is None:
+            return False
+        return processes.find_by_id(self.store, self.wanted.session, self.id) is not None
+
+    def _again(self, process: Process) -> Begun:
+        return Begun(settling.settle(self.store, process, **self._stamp()), None)
+
+    def _stamp(self) -> dict[str, str]:
+        return {"at": config.now(), "by": self.session.actor}
+
+    def _has_taken(self, reserved: Reserved) -> bool:
+        """Take lock and slot; False where somebody else starts the same call meanwhile."""
+        deadline = time.monotonic() + self.store.timeout
+        while not reserved.take():
+            if self._is_known():
+                return False
+            if time.monotonic() >= deadline:
+                raise Unavailable(
+                    f"{reserved.path} is held by another process", hint="run it again"
+                )
+            time.sleep(_POLL_S)
+        return True
+
+    def _clear(self) -> None:
+        """Remove what a run left here whose record is gone: its end is not that of this one."""
+        if outputs.is_kept(self.gitdir, self.id) and not self._is_known():
+            outputs.expire(self.gitdir, self.id)
+
+    def _intended(self) -> Intended:
+        here = {"host": socket.gethostname(), "boot_id": identity.boot_id()}
+        return processes.intend(self.store, self.wanted, self.id, **here, **self._stamp())
+
+    # ── a new one ───────────────────────────────────────────────────────────────────────────────
+
+    def _started(self, process: Process, reserved: Reserved) -> Begun:
+        folder = runfiles.run_folder(self.gitdir, self.id)
+        with reported("make", folder):
+            Path(folder).mkdir(parents=True, exist_ok=True)  # somebody may have cancelled already
+        with reported("start", sys.executable):
+            supervised = Supervised(self._request(folder), reserved, passing=self.passing)
+        blocked = supervised.blocked()
+        if blocked is None:  # it was cancelled already, or its supervisor has died
+            return Begun(process, supervised)
+        at = config.now()
+        try:
+            told = Identity(*blocked, at)
+            process = processes.started(self.store, process, told, **self._stamp())
+        except GfsError:
+            supervised.abort()
+            supervised.close()
+            raise
+        supervised.go()
+        return Begun(process, supervised)
+
+    def _request(self, folder: str) -> dict[str, Any]:
+
+        place, wanted = self.session.location, self.wanted
+        told = {"GFS_PROCESS": self.id, "GFS_FLOW": wanted.flow, "GFS_TASK_ID": wanted.task}
+        return {
+            "process": self.id,
+            "folder": folder,
+            "argv": [os.fsencode(word) for word in wanted.argv],
+            "cwd": os.fsencode(wanted.cwd),
+            "timeout_s": wanted.timeout_s,
+            "env": {name: value for name, value in told.items() if value is not None},
+            # What its supervisor records itself, should this die:
+            "session": wanted.session,
+            "by": self.session.actor,
+            "gitdir": str(self.gitdir),
+            "view": str(place.folder) if place.view else "",
+            "ref": place.ref,
+            "trust": [*config.trust()],
+            "lock_timeout": self.store.timeout,
+            "path": list(sys.path),
+        }
+
+    # ── its end ─────────────────────────────────────────────────────────────────────────────────
+
+    def end(self, begun: Begun, out: Sink, err: Sink) -> Process:
+        """Wait for the end of what was begun and record it; return the record.
+
+        Raises what the store raises: then its supervisor, or whoever comes next, records it.
+        """
+        process, supervised = begun
+        assert supervised is not None
+        told = supervised.end(out, err)
+        if told is None:  # its supervisor has died, or is just about to
+            by = self.session.actor
+            return settling.awaited(self.store, process, at=config.now, by=by)
+        end = settling.end(told, self.id, returned=True)
+        process = processes.settled(self.store, process, end, **self._stamp())
+        runlocks.drop(runlocks.lock_path(self.gitdir, self.id))  # its supervisor holds it
+        supervised.settled()
+        return process

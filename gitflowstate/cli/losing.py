@@ -1,0 +1,118 @@
+"""What `gfs recover` says of processes, and how a person gives one up whose host is gone.
+
+Rules: what this machine knows of an end is recorded before anything else; a process that runs here
+is ended by `gfs cancel`, never given up. What was given up is lost for ever, and is not run again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gitflowstate import due, processes, runlocks, settling
+from gitflowstate.cli import config, managed, output
+from gitflowstate.cli.session import Session
+from gitflowstate.errors import GfsError, Rejected, Stale, Usage
+from gitflowstate.model import Flow
+from gitflowstate.processmodel import Process, has_ended
+
+LOST = "lost"
+
+
+def settle_left(session: Session) -> None:
+    """Record what has ended on this machine; nothing is even opened for writing without need."""
+    place = session.location
+    if place.writable and not session.dry_run and runlocks.left(place.gitdir):
+        store = session.store(writing=True)
+        for _ in settling.settle_left(store, at=config.now(), by=session.actor):
+            pass
+
+
+def is_process(session: Session, text: str) -> bool:
+    """Tell whether a text names a process, and no flow."""
+    return text.startswith("p-") and not session.store().exists(text)
+
+
+def recover(session: Session, text: str, decide: str | None, reason: str | None) -> None:
+    """Show what is known of a process, or record that it is lost."""
+    store = session.store()
+    process = processes.get(store, text)
+    if decide is None:
+        _show(session, process)
+        return
+    if decide != LOST:
+        raise Usage(f"a process can only be given up: --decide {LOST}")
+    if reason is None:
+        following = ["gfs", "recover", process.id, "--decide", LOST, "--reason", "REASON"]
+        raise Usage("a decision needs --reason", next=following)
+    if session.key is not None or session.expect is not None:
+        raise Usage("a process is given up at most once: it takes no --key and no --expect")
+    _lose(session, process, config.text(reason, "--reason"))
+
+
+def _lose(session: Session, process: Process, reason: str) -> None:
+    before = process
+    stamp = {"at": config.now(), "by": session.actor}
+    if has_ended(process):
+        if process.state != LOST:
+            raise Rejected(
+                f"{process.id} has ended: it is {managed.line(process).partition(' ')[2]}",
+                hint="its record stands; gfs ps --all shows it",
+                process=process.id,
+                state=process.state,
+            )
+    elif runlocks.is_held(runlocks.lock_path(session.location.gitdir, process.id)):
+        raise Stale(
+            f"{process.id} runs on this machine",
+            next=["gfs", "cancel", process.id],
+            process=process.id,
+        )
+    elif not session.dry_run:
+        store = session.store(writing=True)
+        process = settling.settle(store, process, **stamp)
+        if not has_ended(process):
+            process = processes.lost(store, process, reason, **stamp)
+    said = managed.line(process) + (" (unchanged)" if process is before else "")
+    if session.dry_run and process is before and not has_ended(process):
+        said = f"{process.id} would be {LOST}: {reason}\n(nothing was written)"
+    data = managed.data(process, changed=process is not before, dry_run=session.dry_run)
+    output.success(data, output.safe(said), as_json=session.json)
+
+
+def _show(session: Session, process: Process) -> None:
+    told = row(session, process)
+    lines = [f"{managed.line(process)}, {told['age']}; host {process.host}"]
+    if not has_ended(process):
+        if told["running_here"]:
+            lines.append(f"  it runs on this machine; gfs cancel {process.id} ends it")
+        else:
+            lines.append(f"  gfs recover {process.id} --decide {LOST} --reason R")
+    data = managed.data(process, **told)
+    output.success(data, output.safe("\n".join(lines)), as_json=session.json)
+
+
+def row(session: Session, process: Process) -> dict[str, Any]:
+    """Return how old the last record of a process is, and whether it runs on this machine."""
+    held = runlocks.is_held(runlocks.lock_path(session.location.gitdir, process.id))
+    about = process.finished_at or process.started_at or process.created_at
+    return {
+        "age": due.age(about, config.now()),
+        "running_here": bool(held) and not has_ended(process),
+        "decisions": [] if has_ended(process) or held else [LOST],
+    }
+
+
+def serving(session: Session, flow: Flow) -> dict[str, Process]:
+    """Return the processes that hold tasks of a flow and do not run here, by task."""
+    served = {t.id: t.process for t in flow.children if t.process and t.claim}
+    if not served:
+        return {}
+    found = {}
+    for task, name in served.items():
+        try:
+            process = processes.get(session.store(), name)
+        except GfsError as error:
+            output.warn(f"{task} is served by {name}: {error.message}")
+            continue
+        if not row(session, process)["running_here"]:
+            found[task] = process
+    return found

@@ -1,0 +1,75 @@
+"""What verbs say of a managed process: its record, its output, and the exit code it leaves with."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gitflowstate import codec, outputs, runfiles
+from gitflowstate.adapters.process import Sink
+from gitflowstate.outputs import Piece
+from gitflowstate.processmodel import Process
+
+SHOWN_BYTES = 65_536  # of the output, in a document
+POLL_S = 0.1
+_ENDED_BY = 128  # and the number of the signal, as shells have it
+_NO_CODE = 1
+
+
+def data(process: Process, **more: Any) -> dict[str, Any]:  # noqa: ANN401  JSON values
+    """Return the record of a process as JSON."""
+    return codec.to_json(process) | more
+
+
+def line(process: Process) -> str:
+    """Return what became of a process, on one line."""
+    said = f"{process.id} {process.state}"
+    if process.signal is not None:
+        said += f" by {process.signal}"
+    elif process.exit_code is not None:
+        said += f", exit code {process.exit_code}"
+    return f"{said}: {process.reason}" if process.reason else said
+
+
+def code(process: Process) -> int:
+    """Return the exit code that a process leaves: its own, or 128 and the number of a signal."""
+    if process.exit_code is not None:
+        return process.exit_code
+    name = process.signal or ("SIGTERM" if process.state == "cancelled" else "")
+    try:
+        return _ENDED_BY + signal.Signals[name]
+    except KeyError:
+        return _NO_CODE
+
+
+def follow(gitdir: Path, process: Process, since: int = 0) -> Iterator[Piece]:
+    """Yield what a process writes until it has ended, or nothing here knows of it."""
+    over = False
+    while True:
+        for piece in outputs.pieces(gitdir, process.id, since):
+            yield piece
+            since = piece.offset + len(piece.data)
+        if over:
+            return
+        over = runfiles.fate(gitdir, process.id) is not True
+        if not over:
+            time.sleep(POLL_S)
+
+
+def sink(name: str) -> Sink:
+    """Return what passes bytes on to `stdout` or `stderr`, until nobody reads them any more."""
+    stream = getattr(sys, name)
+
+    def write(data: bytes) -> bool:
+        try:
+            stream.buffer.write(data)
+            stream.buffer.flush()
+        except (OSError, ValueError, AttributeError):  # gone, full or closed: the process goes on
+            return False
+        return True
+
+    return write

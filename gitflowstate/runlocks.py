@@ -1,0 +1,125 @@
+"""The lock of a process: who holds it lives, and that nobody does proves a death.
+
+Rules: `gfs/workers/<id>.lock` is held from before the start intent until the supervisor has gone;
+one that is free proves that nobody will record an end any more, and one that is not there proves
+nothing (C-12). It is dropped only by who holds it, once the end is committed. Standard library
+alone, and cheap: a supervisor imports it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+from gitflowstate import identity
+
+LOCKS = "gfs/workers"
+_HOLDER_BYTES = 2048
+_OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+def lock_path(gitdir: str | os.PathLike[str], process: str) -> str:
+    """Return the path of a process's lock."""
+    return f"{os.fspath(gitdir)}/{LOCKS}/{process}.lock"
+
+
+def hold(path: str) -> int:
+    """Create and lock a file; return its descriptor, or -1 where somebody else holds it."""
+    while True:
+        descriptor = _opened(path)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return -1
+        if _is_at(path, descriptor):
+            return descriptor
+        os.close(descriptor)  # removed by its last holder before it was locked
+
+
+def _opened(path: str) -> int:
+    try:
+        return os.open(path, _OPEN, 0o644)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120  start-up
+        return os.open(path, _OPEN, 0o644)
+
+
+def _is_at(path: str, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))  # noqa: PTH116  start-up
+    except FileNotFoundError:
+        return False
+
+
+def is_held(path: str) -> bool | None:
+    """Tell whether somebody holds a lock; None where the file is absent or out of reach."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        # Shared, so that two who ask at once do not take each other for the holder.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def write_holder(descriptor: int, told: bytes) -> None:
+    """Write into a lock that this process holds who that is, after what else is told of it.
+
+    As JSON, for people and for `workers`; `told` is an object without its closing brace.
+    """
+    own = os.getpid(), identity.start_ticks()
+    text = told + b', "boot_id": "%s"' % identity.boot_id().encode()
+    text += b', "pid": %d, "started": "%d"}' % own
+    os.pwrite(descriptor, text.ljust(_HOLDER_BYTES), 0)  # over what was written before
+
+
+def holder(gitdir: str | os.PathLike[str], process: str) -> dict[str, object]:
+    """Return what a lock says of who holds or held it; nothing where it says nothing."""
+    import json  # noqa: PLC0415  start-up of a supervisor
+
+    try:
+        with open(lock_path(gitdir, process), encoding="utf-8") as file:  # noqa: PTH123
+            told = json.loads(file.read(_HOLDER_BYTES))
+    except (OSError, ValueError):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def left(gitdir: str | os.PathLike[str]) -> list[str]:
+    """Return the processes whose locks are here, and held by nobody any more."""
+    try:
+        names = os.listdir(f"{os.fspath(gitdir)}/{LOCKS}")  # noqa: PTH208  no pathlib here
+    except OSError:
+        return []
+    found = sorted(n[:-5] for n in names if n.startswith("p-") and n.endswith(".lock"))
+    return [process for process in found if is_held(lock_path(gitdir, process)) is False]
+
+
+def forget(gitdir: str | os.PathLike[str], process: str) -> None:
+    """Drop the lock of a process whose end is committed, unless somebody holds it."""
+    path = lock_path(gitdir, process)
+    if is_held(path) is not False:
+        return
+    try:
+        descriptor = hold(path)
+    except OSError:
+        return
+    if descriptor >= 0:
+        drop(path)
+        os.close(descriptor)
+
+
+def drop(path: str) -> None:
+    """Drop a lock; only while it is held, lest somebody lock a file that is none any more."""
+    try:
+        os.unlink(path)  # noqa: PTH108  no pathlib in a supervisor
+    except OSError:
+        return

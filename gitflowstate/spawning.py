@@ -1,0 +1,100 @@
+"""How the command of a process is started: forked and held back, then let go, then it is itself.
+
+Rules: the command leads a session and a group of its own; it reads nothing, and has no descriptor
+of ours; why it could not be executed comes through a pipe that a success closes. Standard library
+alone, and cheap: a supervisor imports it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from gitflowstate import signals
+
+GO = b"g"
+_READY = b"r"
+_FAILED = 127
+_BARRIER, _ERROR = 3, 4
+_MAX_DESCRIPTOR = 256
+_NOT_FOUND = (errno.ENOENT, errno.ENOTDIR)
+
+
+class Command:
+    """A command that was forked, and waits for its `go`."""
+
+    def __init__(self, argv: list[bytes], cwd: bytes, env: dict[bytes, bytes]) -> None:
+        """Fork. Raises OSError."""
+        self.argv = argv
+        self.cwd = cwd
+        self.env = env
+        barrier, self._barrier = os.pipe()
+        self._error, error = os.pipe()
+        self.out, out = os.pipe()
+        self.err, err = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            self._become(barrier, error, out, err)
+        for descriptor in (barrier, error, out, err):
+            os.close(descriptor)
+        os.read(self._error, 1)  # it leads its group from here on, and heeds signals
+
+    def _become(self, barrier: int, error: int, out: int, err: int) -> None:
+        """Be the command, or leave."""
+        try:
+            os.setsid()
+            signals.restore()
+            null = os.open(os.devnull, os.O_RDONLY)
+            # Away from the numbers they shall have, so that none is closed before it is moved.
+            moved = [os.dup2(n, 100 + i) for i, n in enumerate((null, out, err, barrier, error))]
+            for number, descriptor in enumerate(moved):
+                os.dup2(descriptor, number, inheritable=number < _BARRIER)
+            os.closerange(_ERROR + 1, _MAX_DESCRIPTOR)
+            os.write(_ERROR, _READY)
+            if os.read(_BARRIER, 1) == GO:
+                self._execute()
+        finally:
+            os._exit(_FAILED)
+
+    def _execute(self) -> None:
+        stage = b"folder"
+        try:
+            os.chdir(self.cwd)
+            stage = b"command"
+            os.execvpe(self.argv[0], self.argv, self.env)  # noqa: S606  the user's own command
+        except OSError as error:
+            os.write(_ERROR, b"%d %s" % (error.errno or 0, stage))
+        except ValueError:
+            os.write(_ERROR, b"%d %s" % (errno.EINVAL, stage))
+
+    def go(self) -> None:
+        """Let the command be executed."""
+        os.write(self._barrier, GO)
+        os.close(self._barrier)
+        self._barrier = -1
+
+    def abandon(self) -> None:
+        """Let it leave without ever having been the command."""
+        if self._barrier >= 0:
+            os.close(self._barrier)
+            self._barrier = -1
+
+    def refusal(self) -> tuple[int, str] | None:
+        """Return why it could not be executed, with the exit code that shells have for it.
+
+        None where it was; only asked when it has ended.
+        """
+        os.set_blocking(self._error, False)
+        try:
+            told = os.read(self._error, 100).decode()
+        except BlockingIOError:
+            return None
+        if not told:
+            return None
+        number, stage = told.split()
+        why = os.strerror(int(number))
+        if stage == "folder":
+            return 126, f"its folder cannot be entered: {why}"
+        if int(number) in _NOT_FOUND:
+            return 127, "the command was not found"
+        return 126, f"the command cannot be executed: {why}"
