@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import zlib
 from datetime import UTC, datetime
 from pathlib import Path
@@ -203,13 +204,21 @@ def test_g6_a_repository_of_another_user_is_denied_until_it_is_trusted_by_name(f
 # ── G7, G8: bombs, and paths that lead away ─────────────────────────────────────────────────────
 
 
+# A process begins with the peak of the one that it was forked from: a small one stands between.
+MEASURED = (
+    "import resource, subprocess, sys\n"
+    "code = subprocess.run(sys.argv[1:], stdout=-3, stderr=-3).returncode\n"
+    "print(code, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)\n"
+)
+
+
 def cost(cli, *words):
     """Run a command as a process; return its exit code and the most memory that it had, in MiB."""
     env = os.environ | {"GFS_REPO": str(cli.folder)}
-    process = subprocess.Popen([SCRIPT, *words], env=env, stdout=-3, stderr=-3)
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return process.returncode, used.ru_maxrss // 1024
+    command = [sys.executable, "-S", "-c", MEASURED, SCRIPT, *words]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    code, used = done.stdout.split()
+    return int(code), int(used)
 
 
 def _bomb(repo, megabytes=150):
