@@ -9,6 +9,7 @@ from flowrepo import Change, imported, made
 from gitrepo import MAIN, child, code_of, git
 from hostbench import Host, gone, lost, main_of, moves, never, remote, sound, subjects
 
+from gitflowstate.attempts import Attempts
 from gitflowstate.delivery import NotSent, Unknown
 from gitflowstate.errors import (
     Corrupt,
@@ -84,6 +85,45 @@ def test_a_race_that_is_lost_is_run_again(bare, two):
     one.way.plan("push", overtaken, overtaken)
     assert one.note("one").flow.revision == 4
     assert [note.text for note in one.store.flow("f-1").notes] == ["two", "two", "one"]
+    sound(bare, *two)
+
+
+@pytest.mark.req("C8")
+def test_what_is_fetched_after_a_race_is_not_old_when_it_is_built_upon(bare, two, monkeypatch):
+    """Whoever lost waits first and asks then: what others do meanwhile costs no second race."""
+    one, two_ = two
+    one.create()
+
+    def overtaken(real):
+        two_.note("before")
+        return real()
+
+    one.way.plan("push", overtaken)
+    monkeypatch.setattr(Attempts, "rest", lambda _: two_.note("meanwhile"))
+    one.note("one")
+    assert one.way.calls.count("push") == 3  # of which create is one
+    assert subjects(bare)[-3:] == [
+        f"f-1 r{n} note: {text}" for n, text in enumerate(("before", "meanwhile", "one"), 2)
+    ]
+    sound(bare, *two)
+
+
+def test_an_op_that_loses_every_race_is_given_up(bare, two):
+    one, two_ = two
+    one.create()
+
+    def overtaken(real):
+        two_.note("two")
+        return real()
+
+    one.refs.patience_s = 0.3
+    one.way.plan("push", *[overtaken] * 200)
+    with pytest.raises(Unavailable, match="faster"):
+        one.note("one")
+    assert one.way.calls.count("push") < 200
+    one.way.plans.clear()
+    one.refs.patience_s = 30
+    one.note("one")
     sound(bare, *two)
 
 

@@ -13,6 +13,7 @@ from watchbench import NAME, REF, Bench
 
 from gitflowstate.cursorstore import verify
 from gitflowstate.git import Repository
+from gitflowstate.movers import Local
 from gitflowstate.ops import Resume, Wait
 from gitflowstate.syscalls import calls
 
@@ -234,7 +235,7 @@ def test_l12_history_rewritten_under_the_watcher(tmp_path, rewrite, prune):
     with Repository.open(bench.lab.gitdir, writing=True) as repo:
         bench.lab.repo.close()
         bench.lab.repo = bench.lab.store.repo = repo
-        bench.lab.store.refs = repo
+        bench.lab.store.refs = Local(repo)
         bench.lab.create("f-new", at=AT)
         bench.lab.done("f-2")
         report = bench.watch()
