@@ -391,8 +391,9 @@ def test_an_end_that_cannot_be_recorded_waits_and_so_does_every_new_start(here):
 
 @pytest.mark.req("R-TJ-04", "X-37")
 def test_cancel_ends_it_and_says_so_and_again_says_the_same(here):
-    here(*C, "--detach", "--", "sleep", "60")
+    here(*C, "--detach", "--", "sh", "-c", "echo begun; exec sleep 60")
     pid = record(here)["pid"]
+    eventually(lambda: here.run("logs", ID).out)
     done = here.run("cancel", ID[:6], "--as", "ann")
     assert done == (0, f"{ID} cancelled by SIGTERM: cancelled by ann\n", "")
     assert not is_alive(pid)
