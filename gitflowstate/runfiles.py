@@ -8,6 +8,7 @@ imports it.
 from __future__ import annotations
 
 import os
+import stat
 
 from gitflowstate import runlocks
 
@@ -24,6 +25,10 @@ _FIELDS = {
     *("state", "finished_at", "started_at", "pid", "ticks", "exit_code", "signal", "sent"),
     *("reason", "output_bytes", "output_truncated"),
 }
+_STATES = ("completed", "failed", "cancelled", "timed_out")
+_MOST = 2**53 - 1  # the largest number that a document holds
+_STAMP = "%Y-%m-%dT%H:%M:%SZ"
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO would hold who opens it
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -134,23 +139,39 @@ def parsed(text: str) -> Exit:
     told = dict(line.split(" ", 1) for line in lines)
     if (first, last, rest) != (_HEAD, _LAST, "") or not set(told) <= _FIELDS:
         raise ValueError("not a record of an end")
+    if told["state"] not in _STATES:
+        raise ValueError(f"a record of an end that is {told['state']!r}")
     return Exit(
         told["state"],
-        told["finished_at"],
-        started_at=told.get("started_at"),
+        _time(told["finished_at"]),
+        started_at=_time(told["started_at"]) if "started_at" in told else None,
         reason=told.get("reason"),
         pid=_number(told, "pid"),
         ticks=_number(told, "ticks"),
         exit_code=_number(told, "exit_code"),
         signal=_number(told, "signal"),
         sent=(*told["sent"].split(),),
-        output_bytes=int(told["output_bytes"]),
+        output_bytes=_count(told["output_bytes"]),
         output_truncated=told["output_truncated"] == "1",
     )
 
 
 def _number(told: dict[str, str], name: str) -> int | None:
-    return int(told[name]) if name in told else None
+    return _count(told[name]) if name in told else None
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or int(text) > _MOST:
+        raise ValueError(f"a record of an end with the number {text[:20]!r}")
+    return int(text)
+
+
+def _time(text: str) -> str:
+    from datetime import datetime  # noqa: PLC0415  start-up of a supervisor, which reads none
+
+    if datetime.strptime(text, _STAMP).strftime(_STAMP) != text:  # noqa: DTZ007  it is only checked
+        raise ValueError(f"a record of an end at {text!r}")
+    return text
 
 
 def write_exit(folder: str, end: Exit) -> None:
@@ -176,10 +197,12 @@ def read_exit(gitdir: str | os.PathLike[str], process: str) -> Exit | None:
     Raises OSError where it cannot be read, ValueError for what is no such record.
     """
     try:
-        descriptor = os.open(f"{run_folder(gitdir, process)}/{EXIT}", os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(f"{run_folder(gitdir, process)}/{EXIT}", _READ)
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError("not a regular file")
         return parsed(os.read(descriptor, _LIMIT).decode())
     except KeyError as error:
         raise ValueError(f"a record of an end without {error}") from error

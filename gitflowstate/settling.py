@@ -57,7 +57,9 @@ def fate(gitdir: Path, process: Process) -> Exit | str | None:
         path = f"{runfiles.run_folder(gitdir, process.id)}/{runfiles.EXIT}"
         raise Corrupt(
             f"the record of how {process.id} ended cannot be read: {error}",
-            hint="call a person: it was left as it is",
+            hint=f"call a person: it was left as it is; gfs recover {process.id} --decide lost "
+            "--reason R gives the process up",
+            next=["gfs", "recover", process.id, "--decide", "lost", "--reason", "REASON"],
             path=path,
         ) from error
     if isinstance(told, Exit):
@@ -65,6 +67,17 @@ def fate(gitdir: Path, process: Process) -> Exit | str | None:
     if process.boot_id == identity.boot_id():
         return DIED if told is False else None
     return RESTARTED if process.host == socket.gethostname() else None
+
+
+def lives(gitdir: Path, process: Process) -> bool:
+    """Tell whether a supervisor here has not yet said how a process ended.
+
+    A record of the end that cannot be read says nothing: who lives may still write another.
+    """
+    try:
+        return runfiles.fate(gitdir, process.id) is True
+    except (OSError, ValueError):
+        return runlocks.is_held(runlocks.lock_path(gitdir, process.id)) is True
 
 
 def is_elsewhere(gitdir: Path, process: Process) -> bool:

@@ -21,13 +21,13 @@ ends = st.builds(
     st.sampled_from(["completed", "failed", "cancelled", "timed_out"]),
     st.just("2026-09-06T10:00:00Z"),
     pid=st.none() | st.integers(0, 2**40),
-    ticks=st.none() | st.integers(0, 2**60),
+    ticks=st.none() | st.integers(0, 2**53 - 1),
     started_at=st.none() | st.just("2026-09-06T09:00:00Z"),
     exit_code=st.none() | st.integers(0, 255),
     signal=st.none() | st.integers(1, 64),
     sent=st.sampled_from([(), ("SIGTERM",), ("SIGTERM", "SIGKILL")]),
     reason=st.none() | words,
-    output_bytes=st.integers(0, 2**60),
+    output_bytes=st.integers(0, 2**53 - 1),
     output_truncated=st.booleans(),
 )
 
@@ -57,6 +57,37 @@ def test_what_is_no_record_is_refused(tmp_path, text):
     folder.mkdir(parents=True)
     (folder / "exit").write_text(text)
     with pytest.raises(ValueError, match=r"record|unpack"):
+        runfiles.read_exit(tmp_path, ID)
+
+
+@pytest.mark.req("F1")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"state": "lost"},
+        {"state": "odd"},
+        {"finished_at": "yesterday"},
+        {"finished_at": "2026-9-06T10:00:000Z"},
+        {"started_at": "2026-13-06T10:00:00Z"},
+        {"exit_code": "-1"},
+        {"pid": "9007199254740992"},
+        {"output_bytes": "٣"},
+    ],
+)
+def test_a_record_with_a_value_that_none_has_is_refused(changes):
+    told = {"state": "failed", "finished_at": "2026-09-06T10:00:00Z"} | changes
+    end = Exit(told.pop("state"), told.pop("finished_at"), **told)
+    with pytest.raises(ValueError, match=r"record|time data"):
+        runfiles.parsed(end.text())
+
+
+@pytest.mark.req("F1")
+@pytest.mark.parametrize("plant", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_file_is_no_record_and_holds_nobody(tmp_path, plant):
+    folder = Path(runfiles.run_folder(tmp_path, ID))
+    folder.mkdir(parents=True)
+    plant(folder / "exit")
+    with pytest.raises((OSError, ValueError), match=r"regular|symbolic"):
         runfiles.read_exit(tmp_path, ID)
 
 

@@ -6,12 +6,13 @@ is ended by `gfs cancel`, never given up. What was given up is lost for ever, an
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from gitflowstate import due, processes, runlocks, settling
 from gitflowstate.cli import config, managed, output
 from gitflowstate.cli.session import Session
-from gitflowstate.errors import GfsError, Rejected, Stale, Usage
+from gitflowstate.errors import Corrupt, GfsError, Rejected, Stale, Usage
 from gitflowstate.model import Flow
 from gitflowstate.processmodel import Process, has_ended
 
@@ -68,9 +69,11 @@ def _lose(session: Session, process: Process, reason: str) -> None:
         )
     elif not session.dry_run:
         store = session.store(writing=True)
-        process = settling.settle(store, process, **stamp)
+        with suppress(Corrupt):  # how it ended is there and cannot be read: that is no way out
+            process = settling.settle(store, process, **stamp)
         if not has_ended(process):
             process = processes.lost(store, process, reason, **stamp)
+            runlocks.forget(session.location.gitdir, process.id)
     said = managed.line(process) + (" (unchanged)" if process is before else "")
     if session.dry_run and process is before and not has_ended(process):
         said = f"{process.id} would be {LOST}: {reason}\n(nothing was written)"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gitflowstate import codec, outputs, runfiles
+from gitflowstate import codec, outputs, settling
 from gitflowstate.adapters.process import Sink
 from gitflowstate.outputs import Piece
 from gitflowstate.processmodel import Process
@@ -55,7 +55,7 @@ def follow(gitdir: Path, process: Process, since: int = 0) -> Iterator[Piece]:
             since = piece.offset + len(piece.data)
         if over:
             return
-        over = runfiles.fate(gitdir, process.id) is not True
+        over = not settling.lives(gitdir, process)
         if not over:
             time.sleep(POLL_S)
 

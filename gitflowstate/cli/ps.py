@@ -65,22 +65,28 @@ def row(gitdir: Path, process: Process, marks: InboxStore, now: str) -> dict[str
     return managed.data(
         process,
         age=due.age(about, now),
-        unrecorded=_unrecorded(gitdir, process),
-        elsewhere=not has_ended(process) and settling.is_elsewhere(gitdir, process),
+        **_known(gitdir, process),
         output=output_of(gitdir, process, now),
         told=told,
     )
 
 
-def _unrecorded(gitdir: Path, process: Process) -> str | None:
-    """Return in which state a process ended that is not recorded as ended yet."""
+def _known(gitdir: Path, process: Process) -> dict[str, Any]:
+    """Return what this machine alone knows of a process that is not recorded as ended yet.
+
+    `unrecorded` is the state in which it ended meanwhile; a record of that which cannot be read is
+    warned of, and hides no other process.
+    """
+    found = {"unrecorded": None, "elsewhere": False}
     if has_ended(process):
-        return None
+        return found
     try:
         fate = settling.fate(gitdir, process)
-    except Corrupt:
-        return None
-    return fate.state if isinstance(fate, Exit) else fate and "lost"
+        found["elsewhere"] = settling.is_elsewhere(gitdir, process)
+    except Corrupt as error:
+        output.warn(f"{error.message}; {error.hint}")
+        return found
+    return found | {"unrecorded": fate.state if isinstance(fate, Exit) else fate and "lost"}
 
 
 def output_of(gitdir: Path, process: Process, now: str) -> dict[str, Any]:
