@@ -17,6 +17,7 @@ from gitflowstate.processmodel import Process
 SHOWN_BYTES = 65_536  # of the output, in a document
 POLL_S = 0.1
 _ENDED_BY = 128  # and the number of the signal, as shells have it
+_BY_US = {"timed_out": 124, "cancelled": 143}  # as timeout(1) has it, and as a shell has SIGTERM
 _NO_CODE = 1
 
 
@@ -36,12 +37,16 @@ def line(process: Process) -> str:
 
 
 def code(process: Process) -> int:
-    """Return the exit code that a process leaves: its own, or 128 and the number of a signal."""
+    """Return the exit code that a process leaves: its own, or 128 and the number of a signal.
+
+    What we ended has a code of ours, whatever the command made of it: 0 says that it completed.
+    """
+    if process.state in _BY_US:
+        return _BY_US[process.state]
     if process.exit_code is not None:
         return process.exit_code
-    name = process.signal or ("SIGTERM" if process.state == "cancelled" else "")
     try:
-        return _ENDED_BY + signal.Signals[name]
+        return _ENDED_BY + signal.Signals[process.signal or ""]
     except KeyError:
         return _NO_CODE
 

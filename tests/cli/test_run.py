@@ -119,9 +119,23 @@ def test_a_task_is_claimed_by_its_process_and_settled_with_it(here):
 
 def test_one_that_takes_too_long_is_ended(here):
     done = here.run(*C, "--timeout", "1s", "--", "sleep", "60")
-    assert (done.code, done.out) == (143, "")
+    assert (done.code, done.out) == (124, "")
     told = record(here)
     assert (told["state"], told["sent"], told["timeout_s"]) == ("timed_out", ["SIGTERM"], 1)
+
+
+@pytest.mark.req("J9")
+def test_what_we_ended_is_no_success_whatever_it_makes_of_the_signal(here):
+    script = "trap 'exit 0' TERM; echo begun; sleep 60 & wait"
+    done = here.run(*C, "--timeout", "1s", "--", "sh", "-c", script)
+    assert (done.code, record(here)["state"], record(here)["exit_code"]) == (124, "timed_out", 0)
+    command = ("run", "--session", "s", "--call-id", "d", "--", "sh", "-c", script)
+    other = process_id("s", "d")
+    here(*command[:5], "--detach", *command[5:])
+    eventually(lambda: here.run("logs", other).out)
+    here("cancel", other)
+    assert (record(here, other)["state"], record(here, other)["exit_code"]) == ("cancelled", 0)
+    assert here.run(*command).code == 143
 
 
 @pytest.mark.parametrize(
@@ -134,6 +148,9 @@ def test_one_that_takes_too_long_is_ended(here):
         (["run", "--", "echo", "ghp_" + "a1B2" * 9], 3),
         (["logs", "p-none"], 5),
         (["cancel", "p-none"], 5),
+        (["cancel", ""], 2),
+        (["logs", ""], 2),
+        (["inbox", "--ack", ""], 2),
     ],
 )
 def test_what_cannot_be_meant_is_refused_and_nothing_is_started(here, words, code):
@@ -271,7 +288,9 @@ def test_the_view_shows_what_a_supervisor_has_recorded(here):
     here("create", "Build it", "--id", "f-1")
     here("task", "add", "f-1", "Compile", "--id", "t1")
     here(*C, "--detach", "--flow", "f-1", "--task", "t1", "--", "true")
-    eventually(lambda: here.flow("f-1")["children"][0]["status"] == "done")
+    (file,) = here.folder.glob("flows/*/f-1.json")
+    eventually(lambda: json.loads(file.read_text())["children"][0]["status"] == "done")
+    assert here.flow("f-1")["children"][0]["status"] == "done"
 
 
 @pytest.mark.req("J11")
