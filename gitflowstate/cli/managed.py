@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gitflowstate import codec, outputs, settling
-from gitflowstate.adapters.process import Sink
+from gitflowstate.cli import output
 from gitflowstate.outputs import Piece
 from gitflowstate.processmodel import Process
 
@@ -65,16 +65,37 @@ def follow(gitdir: Path, process: Process, since: int = 0) -> Iterator[Piece]:
             time.sleep(POLL_S)
 
 
-def sink(name: str) -> Sink:
-    """Return what passes bytes on to `stdout` or `stderr`, until nobody reads them any more."""
-    stream = getattr(sys, name)
+def whole(code: int, process: Process, *passed: Passed) -> int:
+    """Return an exit code that does not say that all went well where some output was lost."""
+    lost = [each.lost for each in passed if each.lost is not None]
+    if not lost:
+        return code
+    output.warn(
+        f"output of {process.id} could not be passed on: {lost[0].strerror}; gfs logs has it"
+    )
+    return code or _NO_CODE
 
-    def write(data: bytes) -> bool:
+
+class Passed:
+    """Passes bytes on to `stdout` or `stderr`, until nobody reads them.
+
+    `lost` is what else kept them from being written.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.lost: OSError | None = None
+
+    def __call__(self, data: bytes) -> bool:
+        """Tell whether they were written; the process goes on all the same."""
+        stream = getattr(sys, self.name)
         try:
             stream.buffer.write(data)
             stream.buffer.flush()
-        except (OSError, ValueError, AttributeError):  # gone, full or closed: the process goes on
+        except OSError as error:
+            output.discard(stream)
+            self.lost = None if error.errno in output.GONE else error
+            return False
+        except (ValueError, AttributeError):  # closed, or not there
             return False
         return True
-
-    return write

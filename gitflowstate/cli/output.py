@@ -16,6 +16,7 @@ from typing import Any, Protocol, TextIO
 from gitflowstate import prose
 from gitflowstate.errors import GfsError
 
+GONE = (errno.EPIPE, errno.EBADF)  # a reader that left, a closed descriptor: the caller's choice
 _COLOURS = {
     "done": "32",
     "running": "36",
@@ -156,15 +157,14 @@ def _write(stream: TextIO | None, text: str) -> OSError | None:
             raw.write(data)
         stream.flush()
     except OSError as error:
-        _discard(stream)
-        # A reader that has gone, or a closed descriptor, is the caller's choice.
-        return None if error.errno in (errno.EPIPE, errno.EBADF) else error
+        discard(stream)
+        return None if error.errno in GONE else error
     except ValueError:  # closed
         return None
     return None
 
 
-def _discard(stream: TextIO) -> None:
+def discard(stream: TextIO) -> None:
     """Let what could not be written go, so that Python does not try again when it ends."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -10,6 +10,7 @@ import typer
 from gitflowstate import outputs, processes, settling
 from gitflowstate.cli import config, managed, output
 from gitflowstate.cli.launch import Begun, Launch
+from gitflowstate.cli.managed import Passed
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import reads
 from gitflowstate.errors import INTERRUPTED, Blocked, GfsError, Unavailable, Uncertain
@@ -59,16 +60,20 @@ def run(
     launch = Launch(session, wanted, passing=not (detach or session.json))
     begun = launch.begin()
     repeated = begun.supervised is None
+    out, err = managed.Passed("stdout"), managed.Passed("stderr")
     try:
         if detach:
             return _left(session, begun.process, repeated=repeated)
-        process = _repeated(session, begun.process) if repeated else _awaited(launch, begun)
+        if repeated:
+            process = _repeated(session, begun.process, out)
+        else:
+            process = _awaited(launch, begun, out, err)
     except (KeyboardInterrupt, SystemExit):
         raise _interrupted(begun.process) from None
     finally:
         if begun.supervised:
             begun.supervised.close()
-    return _answered(session, process, repeated=repeated)
+    return managed.whole(_answered(session, process, repeated=repeated), process, out, err)
 
 
 def _left(session: Session, process: Process, *, repeated: bool) -> int:
@@ -78,17 +83,17 @@ def _left(session: Session, process: Process, *, repeated: bool) -> int:
     return 0
 
 
-def _awaited(launch: Launch, begun: Begun) -> Process:
+def _awaited(launch: Launch, begun: Begun, out: Passed, err: Passed) -> Process:
     """Wait for a process that was started here; return its record, recorded or not."""
     try:
-        return launch.end(begun, managed.sink("stdout"), managed.sink("stderr"))
+        return launch.end(begun, out, err)
     except GfsError as error:
         error.message = f"{begun.process.id}: its end is not recorded yet: {error.message}"
         error.hint = "gfs inbox records it; gfs ps shows it"
         raise
 
 
-def _repeated(session: Session, process: Process) -> Process:
+def _repeated(session: Session, process: Process, show: Passed) -> Process:
     """Wait for a process that was started by the same call before, and show what it wrote."""
     store = session.store(writing=True)
     if not has_ended(process) and settling.is_elsewhere(store.repo.gitdir, process):
@@ -97,7 +102,6 @@ def _repeated(session: Session, process: Process) -> Process:
             next=["gfs", "ps", "--all"],
             process=process.id,
         )
-    show = managed.sink("stdout")
     for piece in managed.follow(store.repo.gitdir, process):
         if not session.json:
             show(piece.data)

@@ -78,6 +78,34 @@ def test_a_signal_is_128_and_its_number_and_nothing_is_said(here, script, code):
     assert ("exit_code" in told) == script.startswith("exit")
 
 
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_output_that_could_not_be_passed_on_is_no_success(here, stream):
+    call = [SCRIPT, *C, "--", "sh", "-c", "echo hi; echo hi >&2"]
+    env = os.environ | {"GFS_REPO": str(here.folder)}
+
+    def done_with(words, **pipes):
+        return subprocess.run(words, env=env, check=False, **pipes)
+
+    with Path("/dev/full").open("wb") as full:
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | {stream: full}
+        done = done_with(call, **pipes)
+        again = done_with(call, **pipes)  # which shows all on standard output
+        logs = done_with([SCRIPT, "logs", ID], stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 1
+    assert record(here)["state"] == "completed"
+    assert logs.returncode == 1
+    assert b"could not be written to standard output: No space left" in logs.stderr
+    if stream == "stdout":
+        said = f"warning: output of {ID} could not be passed on: No space left on device; gfs logs"
+        assert done.stderr.decode().startswith("hi\n" + said)
+        assert (again.returncode, again.stderr.decode()[: len(said)]) == (1, said)
+    reading, writing = os.pipe()
+    os.close(reading)
+    unread = done_with(call, stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    assert (unread.returncode, unread.stderr) == (0, b"")
+
+
 def test_under_json_there_is_one_document_and_the_exit_code_of_the_command(here):
     done = here.run(C[0], "--json", *C[1:], "--", "sh", "-c", "echo out; echo err >&2; exit 3")
     assert (done.code, done.err) == (3, "")
