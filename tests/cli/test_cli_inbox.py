@@ -332,6 +332,10 @@ def test_a_journal_is_printed_and_judged(flow, lab, tmp_path):
         assert result.data["unended"] == (warned == "lacks its newline")
         assert warned in result.err
         assert file.read_text() == kept
+    said = flow.run("journal", "--check", file).out
+    assert (
+        said == f"{file} is sound up to byte {result.data['torn']['offset']}: 2 records of 1 task\n"
+    )
     assert result.data["torn"]["offset"] == printed[:-1].rindex("\n") + 1
     assert f"byte {result.data['torn']['offset']}" in result.err
 
@@ -345,6 +349,9 @@ def test_a_damaged_journal_is_refused_and_left_alone(flow, tmp_path):
     assert str(file) in error["message"]
     assert file.stat().st_size == 41
     flow.refuses(5, "journal", "--check", tmp_path / "none")
+    os.mkfifo(tmp_path / "fifo")
+    flow.refuses(2, "journal", "--check", tmp_path / "fifo")
+    flow.refuses(2, "journal", "--check", tmp_path)
     flow.refuses(2, "journal", "--check", file, "--session", "s")
     assert flow.run("journal", "--check", "-", stdin=b'{"task_id": "a"}\n').code == 0
 
