@@ -464,3 +464,18 @@ def test_consumed_output_goes_after_a_day_and_nothing_else(flow):
     assert (again["id"], again["repeated"], again["state"]) == (ids[0], True, "completed")
     assert not outputs.is_kept(flow.gitdir, ids[0])
     flow.sound()
+
+
+@pytest.mark.req("R-TJ-16", "X-41")
+def test_what_the_new_owner_of_a_flow_has_seen_was_seen(flow):
+    flow("create", "Build", "--id", "build", env=S1)
+    process = run(flow, "c", "--flow", "build", "--", "echo", "x")
+    flow("take", "build", "--reason", "s-1 is gone", env=S2)
+    assert [event["event"] for event in events(flow, env=S2)] == [process]
+    (row,) = flow.json("ps", "--all")["processes"]
+    assert row["told"] == {"ended": True, "delivered": True, "seen": False}
+    with time_machine.travel(datetime.now(UTC) + timedelta(days=2), tick=False):
+        assert flow.json("gc", "--outputs")["processes"] == []
+        flow("inbox", "--ack-all", env=S2)
+        assert flow.json("gc", "--outputs")["processes"] == [process]
+    assert flow.json("ps", "--all")["processes"][0]["told"]["seen"]
