@@ -11,7 +11,6 @@ from gitflowstate.cli.logs import ProcessArgument
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import reads
 from gitflowstate.errors import Corrupt, GfsError, Stale, Unavailable
-from gitflowstate.family import Family
 from gitflowstate.processmodel import Process, has_ended
 from gitflowstate.running import CONFIRM_S, GRACE_S
 from gitflowstate.store import Store
@@ -110,8 +109,7 @@ def _end_orphans(gitdir: Path, process: Process) -> int:
 
     Only what is proved to be of this run is signalled: its start, or its environment, says so.
     """
-    folder = runfiles.run_folder(gitdir, process.id)
-    family = Family(folder, process.pid or 0, process.ticks or 0, process.boot_id)
+    family = managed.family(gitdir, process)
     found = family.members()
     for number, patience_s in ((signals.TERM, GRACE_S), (signals.KILL, CONFIRM_S)):
         if family.members():

@@ -168,6 +168,7 @@ def _row(gitdir: Path, event: Event, now: str) -> dict[str, Any]:
     return {
         "event": process.id,
         "again": event.again,
+        "orphans": managed.orphans(gitdir, process),
         "facts": {name: told[name] for name in _FACTS if name in told},
         "untrusted_output": {
             "text": text,
@@ -187,6 +188,8 @@ def _lines(event: Event, told: dict[str, Any]) -> str:
     if process.flow:
         task = f", task {process.task}" if process.task else ""
         lines.append(f"  flow: {process.flow}{task}")
+    if told["orphans"]:
+        lines.append(f"  {managed.warning_of(process, told['orphans'])}")
     wrote = (told["untrusted_output"]["text"] or "").splitlines()
     shown = [f"  | {output.line(line)}" for line in wrote[-_LINES:]]
     if shown:

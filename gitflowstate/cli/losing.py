@@ -13,7 +13,7 @@ from gitflowstate import due, processes, runlocks, settling
 from gitflowstate.cli import config, managed, output
 from gitflowstate.cli.session import Session
 from gitflowstate.errors import Corrupt, GfsError, Rejected, Stale, Usage
-from gitflowstate.model import Flow
+from gitflowstate.model import Flow, Task
 from gitflowstate.processmodel import Process, has_ended
 
 LOST = "lost"
@@ -84,6 +84,8 @@ def _lose(session: Session, process: Process, reason: str) -> None:
 def _show(session: Session, process: Process) -> None:
     told = row(session, process)
     lines = [f"{managed.line(process)}, {told['age']}; host {process.host}"]
+    if told["orphans"]:
+        lines.append(f"  {managed.warning_of(process, told['orphans'])}")
     if not has_ended(process):
         if told["running_here"]:
             lines.append(f"  it runs on this machine; gfs cancel {process.id} ends it")
@@ -100,8 +102,22 @@ def row(session: Session, process: Process) -> dict[str, Any]:
     return {
         "age": due.age(about, config.now()),
         "running_here": bool(held) and not has_ended(process),
+        "orphans": managed.orphans(session.location.gitdir, process),
         "decisions": [] if has_ended(process) or held else [LOST],
     }
+
+
+def orphans(session: Session, task: Task) -> dict[str, Any]:
+    """Return what a lost process of a task has left running on this machine, if anything."""
+    if task.process is None or task.status != "waiting":
+        return {}
+    try:
+        process = processes.get(session.store(), task.process)
+    except GfsError:
+        return {}
+    number = managed.orphans(session.location.gitdir, process)
+    told = {"process": process.id, "number": number, "said": managed.warning_of(process, number)}
+    return {"orphans": told} if number else {}
 
 
 def serving(session: Session, flow: Flow) -> dict[str, Process]:

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gitflowstate import codec, outputs, settling
+from gitflowstate import codec, outputs, runfiles, settling
 from gitflowstate.cli import output
+from gitflowstate.family import Family
 from gitflowstate.outputs import Piece
 from gitflowstate.processmodel import Process
 
@@ -49,6 +50,23 @@ def code(process: Process) -> int:
         return _ENDED_BY + signal.Signals[process.signal or ""]
     except KeyError:
         return _NO_CODE
+
+
+def family(gitdir: Path, process: Process) -> Family:
+    """Return what may be left of a process on this machine: its start or environment says so."""
+    folder = runfiles.run_folder(gitdir, process.id)
+    return Family(folder, process.pid or 0, process.ticks or 0, process.boot_id)
+
+
+def orphans(gitdir: Path, process: Process) -> int:
+    """Return how many processes a supervisor that died has left running on this machine."""
+    return len(family(gitdir, process).members()) if process.state == "lost" else 0
+
+
+def warning_of(process: Process, left: int) -> str:
+    """Return what to know of so many orphans, on one line."""
+    told = f"{left:,} of its processes still run on this machine"
+    return f"{told}: gfs cancel {process.id} ends them"
 
 
 def follow(gitdir: Path, process: Process, since: int = 0) -> Iterator[Piece]:

@@ -458,9 +458,11 @@ def test_cancel_leaves_what_has_completed(here):
     assert steps(here) == ["intend", "start", "settle"]
 
 
-def orphaned(cli, script="trap '' TERM; echo $$ > pid; while :; do sleep 0.1; done") -> int:
+def orphaned(
+    cli, script="trap '' TERM; echo $$ > pid; while :; do sleep 0.1; done", words=()
+) -> int:
     """Leave a command whose supervisor was killed; return its pid."""
-    cli(*C, "--detach", "--", "sh", "-c", script)
+    cli(*C, *words, "--detach", "--", "sh", "-c", script)
     eventually(lambda: Path("pid").exists() and Path("pid").read_text())
     holder = runlocks.holder(cli.gitdir, ID)
     os.kill(holder["pid"], signal.SIGKILL)
@@ -477,6 +479,24 @@ def test_what_a_dead_supervisor_left_is_lost_and_ended_by_cancel(here):
     assert data["reason"] == "its supervisor died before it had recorded an end"
     assert not is_alive(pid)
     assert here.json("cancel", ID)["orphans"] == 0
+
+
+@pytest.mark.req("R-TJ-07", "J11")
+def test_what_a_dead_supervisor_left_running_is_said_wherever_its_end_is(here):
+    here("create", "Build it", "--id", "f-1")
+    here("task", "add", "f-1", "Compile", "--id", "t1")
+    orphaned(here, words=("--flow", "f-1", "--task", "t1"))
+    told = f"of its processes still run on this machine: gfs cancel {ID} ends them"
+    assert told in here("inbox", "--session", "s")
+    (event,) = here.json("inbox", "--session", "s")["events"]
+    assert event["orphans"] >= 1
+    assert told in here("recover", "f-1")
+    assert told in here("recover", ID)
+    assert told in here("why", "f-1", "t1")
+    here("cancel", ID)
+    assert told not in here("inbox", "--session", "s")
+    assert told not in here("recover", "f-1")
+    assert here.json("recover", ID)["orphans"] == 0
 
 
 @pytest.mark.req("J2", "C-12", "R-TJ-08")
