@@ -48,7 +48,7 @@ def run(
     gc.enable()  # as long as the process does
     wanted = processes.Wanted(
         session=config.process_session(of),
-        argv=command,
+        argv=config.command(command),
         cwd=str(config.working_folder()),
         call_id=config.text(call_id, "--call-id"),
         notify="manual" if manual else "on_exit",

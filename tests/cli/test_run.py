@@ -170,6 +170,9 @@ def test_what_we_ended_is_no_success_whatever_it_makes_of_the_signal(here):
     ("words", "code"),
     [
         (["run"], 2),
+        (["run", "echo", "a"], 2),
+        (["run", "echo", "a", "--", "b"], 2),
+        (["work", "f-1", "true", "--", "b"], 2),
         (["run", "--timeout", "soon", "--", "true"], 2),
         (["run", "--session", "a\nb", "--", "true"], 3),
         (["run", "--flow", "f-none", "--", "true"], 5),
