@@ -76,6 +76,8 @@ def _slot(gitdir: Path) -> int:
             return descriptor
     raise Unavailable(
         f"{MAX_LIVE} processes of this repository run on this machine, which is the most",
+        hint="gfs ps lists them: run the same command again once one has ended, "
+        "or end one that is not needed with gfs cancel PROCESS",
         next=["gfs", "ps"],
     )
 

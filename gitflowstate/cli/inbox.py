@@ -50,6 +50,8 @@ def inbox(
     """
     if peek and (ack or ack_all):
         raise Usage("--peek marks nothing, --ack does", next=["gfs", "inbox", "--peek"])
+    if ack and ack_all:
+        raise Usage("--ack names some, --ack-all all of them: one of the two")
     writing = session.location.writable
     store = session.store(writing=(writing and not peek) or bool(ack or ack_all))
     who = Who(config.process_session(of), session.actor, every)

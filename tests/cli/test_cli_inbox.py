@@ -166,6 +166,7 @@ def test_events_are_acknowledged_by_name_alone(flow, lab):
     lab.ended("c-1")
     running = lab.start("c-2")
     flow.refuses(5, "inbox", "--ack", "p-none", env=S1)
+    flow.refuses(2, "inbox", "--ack", "p-none", "--ack-all", env=S1)
     flow.refuses(5, "inbox", "--ack", running.id, env=S1)
 
 

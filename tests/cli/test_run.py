@@ -385,6 +385,7 @@ def test_where_eight_run_nothing_more_is_started_and_known_calls_are_answered(he
     assert min(held) > 0
     told = here.refuses(75, "run", "--", "sh", "-c", "echo ran >> ran")
     assert told["details"]["next"] == ["gfs", "ps"]
+    assert "gfs cancel PROCESS" in told["hint"]
     assert here.run(*C, "--", "true").code == 0
     os.close(held.pop())
     assert here.run("run", "--", "true").code == 0
