@@ -230,6 +230,7 @@ def main() -> None:
     control, report, lock, _slot, out, err = inherited = [int(word) for word in sys.argv[1:7]]
     _keep(inherited)
     signals.ignore((signals.HUP, signals.INT, signals.QUIT))
+    signals.unblock()  # only now: one of those may be waiting
     if os.getsid(0) != os.getpid():
         os.setsid()
     request = _request(control)

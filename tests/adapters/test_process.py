@@ -365,3 +365,20 @@ def test_a_supervisor_imports_little_of_the_standard_library_and_nothing_else():
     own = {name.rpartition(".")[2] for name in told if name.startswith("gitflowstate.")}
     assert own == OWN | {"supervisor"}
     assert {name for name in told if not name.startswith("gitflowstate")} <= CHEAP
+
+
+@pytest.mark.req("R-TJ-03")
+def test_a_time_that_is_longer_than_the_system_can_wait_is_waited_for(tmp_path):
+    found, run = ended(tmp_path, "sh", "-c", "sleep 0.1; echo out", timeout_s=2**31)
+    assert (found.state, run.out) == ("completed", b"out\n")
+
+
+@pytest.mark.req("J11")
+def test_signals_that_the_caller_has_blocked_reach_supervisor_and_command(tmp_path):
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, signal.SIGTERM})
+    try:
+        run = Run(tmp_path, "sh", "-c", "grep SigBlk /proc/self/status; exec >&- 2>&-; exit 3")
+        found = run.go().end()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    assert (found.exit_code, int(run.out.split()[1], 16)) == (3, 0)
