@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gitflowstate import identity, outputs, processes, runfiles, runlocks, settling
-from gitflowstate.adapters.process import Reserved, Sink, Supervised
+from gitflowstate.adapters.process import Reserved, Supervised
 from gitflowstate.cli import config
 from gitflowstate.cli.session import Session
+from gitflowstate.cli.telling import Reader
 from gitflowstate.errors import GfsError, Unavailable
 from gitflowstate.processes import Identity, Intended, Wanted
 from gitflowstate.processmodel import Process, has_ended
@@ -38,6 +39,7 @@ class Launch:
     """One call of a session, whose process is started at most once, here or elsewhere."""
 
     def __init__(self, session: Session, wanted: Wanted, *, passing: bool) -> None:
+        self.reader = Reader()
         self.session = session
         self.store: Store = session.store(writing=True)
         self.wanted = wanted
@@ -145,18 +147,20 @@ class Launch:
 
     # ── its end ─────────────────────────────────────────────────────────────────────────────────
 
-    def end(self, begun: Begun, out: Sink, err: Sink) -> Process:
+    def end(self, begun: Begun) -> Process:
         """Wait for the end of what was begun and record it; return the record.
 
         Raises what the store raises: then its supervisor, or whoever comes next, records it.
         """
         process, supervised = begun
         assert supervised is not None
-        told = supervised.end(out, err)
+        told = supervised.end(self.reader.sink("stdout"), self.reader.sink("stderr"))
         if told is None:  # its supervisor has died, or is just about to
             by = self.session.actor
             return settling.awaited(self.store, process, at=config.now, by=by)
-        end = settling.end(told, self.id, returned=True)
+        # Here its exit code is the answer, and there is nothing left that could go wrong with it.
+        returned = self.passing and self.reader.is_there()
+        end = settling.end(told, self.id, returned=returned)
         process = processes.settled(self.store, process, end, **self._stamp())
         runlocks.drop(runlocks.lock_path(self.gitdir, self.id))  # its supervisor holds it
         supervised.settled()

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from gitflowstate import outputs, processes, settling
-from gitflowstate.cli import config, managed, output
+from gitflowstate.cli import config, managed, output, telling
 from gitflowstate.cli.launch import Begun, Launch
 from gitflowstate.cli.session import Session
+from gitflowstate.cli.telling import Reader
 from gitflowstate.cli.verb import reads
 from gitflowstate.errors import INTERRUPTED, Blocked, GfsError, Unavailable, Uncertain
 from gitflowstate.processmodel import Process, has_ended
@@ -68,7 +69,10 @@ def run(
     finally:
         if begun.supervised:
             begun.supervised.close()
-    return _answered(session, process, repeated=repeated)
+    code = _answered(session, process, launch.reader, repeated=repeated)
+    if not repeated and launch.reader.is_there():
+        telling.mark_told(session, launch.store, process)
+    return code
 
 
 def _left(session: Session, process: Process, *, repeated: bool) -> int:
@@ -81,7 +85,7 @@ def _left(session: Session, process: Process, *, repeated: bool) -> int:
 def _awaited(launch: Launch, begun: Begun) -> Process:
     """Wait for a process that was started here; return its record, recorded or not."""
     try:
-        return launch.end(begun, managed.sink("stdout"), managed.sink("stderr"))
+        return launch.end(begun)
     except GfsError as error:
         error.message = f"{begun.process.id}: its end is not recorded yet: {error.message}"
         error.hint = "gfs inbox records it; gfs ps shows it"
@@ -104,7 +108,7 @@ def _repeated(session: Session, process: Process) -> Process:
     return settling.awaited(store, process, at=config.now, by=session.actor)
 
 
-def _answered(session: Session, process: Process, *, repeated: bool) -> int:
+def _answered(session: Session, process: Process, reader: Reader, *, repeated: bool) -> int:
     """Say what became of a process; return the exit code. Raises Uncertain if nobody knows."""
     if not has_ended(process):
         raise Unavailable(
@@ -121,7 +125,7 @@ def _answered(session: Session, process: Process, *, repeated: bool) -> int:
     if session.json:
         tail = outputs.tail(session.store().repo.gitdir, process.id, managed.SHOWN_BYTES)
         data = managed.data(process, repeated=repeated, output=tail)
-        output.success(data, "", as_json=True)
+        reader.heed(taken=output.success(data, "", as_json=True))
     elif process.reason:
         output.aside(managed.line(process))
     return managed.code(process)
