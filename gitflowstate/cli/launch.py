@@ -11,6 +11,7 @@ import os
 import socket
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from gitflowstate.cli import config
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.telling import Reader
 from gitflowstate.errors import GfsError, Unavailable
-from gitflowstate.processes import Identity, Intended, Wanted
+from gitflowstate.processes import End, Identity, Intended, Wanted
 from gitflowstate.processmodel import Process, has_ended
 from gitflowstate.store import Store
 from gitflowstate.syscalls import reported
@@ -68,6 +69,19 @@ class Launch:
                     reserved.drop()
         return self._again(self._intended().process)
 
+    def interrupted(self) -> Process | None:
+        """Return what is recorded of the call once `begin` was interrupted, None for nothing.
+
+        What nobody holds, and does not run yet, never will: it has failed.
+        """
+        with suppress(GfsError):
+            process = processes.find_by_id(self.store, self.wanted.session, self.id)
+            held = runlocks.is_held(runlocks.lock_path(self.gitdir, self.id))
+            if process is not None and process.state == "starting" and held is False:
+                self._never_started(process, GfsError("interrupted"))
+            return processes.find_by_id(self.store, self.wanted.session, self.id)
+        return None
+
     def _is_known(self) -> bool:
         if self.wanted.call_id is None:
             return False
@@ -105,10 +119,14 @@ class Launch:
 
     def _started(self, process: Process, reserved: Reserved) -> Begun:
         folder = runfiles.run_folder(self.gitdir, self.id)
-        with reported("make", folder):
-            Path(folder).mkdir(parents=True, exist_ok=True)  # somebody may have cancelled already
-        with reported("start", sys.executable):
-            supervised = Supervised(self._request(folder), reserved, passing=self.passing)
+        try:
+            with reported("make", folder):
+                Path(folder).mkdir(parents=True, exist_ok=True)  # somebody may have cancelled it
+            with reported("start", sys.executable):
+                supervised = Supervised(self._request(folder), reserved, passing=self.passing)
+        except GfsError as error:
+            self._never_started(process, error)
+            raise
         blocked = supervised.blocked()
         if blocked is None:  # it was cancelled already, or its supervisor has died
             return Begun(process, supervised)
@@ -122,6 +140,21 @@ class Launch:
             raise
         supervised.go()
         return Begun(process, supervised)
+
+    def _never_started(self, process: Process, error: GfsError) -> None:
+        """Record that what was intended was not started; have the error say so.
+
+        What cannot be recorded is `lost` to whoever looks next, since nobody holds its lock.
+        """
+        why = f"it was not started: {error.message}"
+        error.message = f"{self.id} was not started: {error.message}"
+        error.details["process"] = self.id
+        error.hint = "see to that, then run it again"
+        if process.call_id is not None:
+            error.hint = "see to that, then run it under a new call id: this one has failed"
+        with suppress(GfsError, OSError):
+            at = config.now()
+            processes.settled(self.store, process, End("failed", at, reason=why), **self._stamp())
 
     def _request(self, folder: str) -> dict[str, Any]:
 

@@ -13,7 +13,7 @@ from gitflowstate.cli.launch import Begun, Launch
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.telling import Reader
 from gitflowstate.cli.verb import reads
-from gitflowstate.errors import INTERRUPTED, Blocked, GfsError, Unavailable, Uncertain
+from gitflowstate.errors import INTERRUPTED, TERMINATED, Blocked, GfsError, Unavailable, Uncertain
 from gitflowstate.processmodel import Process, has_ended
 
 
@@ -58,14 +58,20 @@ def run(
         allow_secret=allow_secret,
     )
     launch = Launch(session, wanted, passing=not (detach or session.json))
-    begun = launch.begin()
+    try:
+        begun = launch.begin()
+    except (KeyboardInterrupt, SystemExit) as leaving:
+        recorded = launch.interrupted()
+        if recorded is None:  # nothing was started
+            raise
+        raise _interrupted(recorded, leaving) from None
     repeated = begun.supervised is None
     try:
         if detach:
             return _left(session, begun.process, repeated=repeated)
         process = _repeated(session, begun.process) if repeated else _awaited(launch, begun)
-    except (KeyboardInterrupt, SystemExit):
-        raise _interrupted(begun.process) from None
+    except (KeyboardInterrupt, SystemExit) as leaving:
+        raise _interrupted(begun.process, leaving) from None
     finally:
         if begun.supervised:
             begun.supervised.close()
@@ -131,13 +137,16 @@ def _answered(session: Session, process: Process, reader: Reader, *, repeated: b
     return managed.code(process)
 
 
-def _interrupted(process: Process) -> GfsError:
+def _interrupted(process: Process, leaving: KeyboardInterrupt | SystemExit) -> GfsError:
+    terminated = isinstance(leaving, SystemExit) and leaving.code == TERMINATED
+    name, code = ("terminated", TERMINATED) if terminated else ("interrupted", INTERRUPTED)
     following = ["gfs", "cancel", process.id]
-    error = GfsError(
-        f"interrupted; {process.id} goes on",
-        hint=f"{' '.join(following)} ends it; gfs logs {process.id} -f shows it",
-        next=following,
-        process=process.id,
-    )
-    error.code, error.name = INTERRUPTED, "interrupted"
+    said, hint = "goes on", f"{' '.join(following)} ends it; gfs logs {process.id} -f shows it"
+    if process.state == "starting":
+        said = "is being started, and may go on"
+    elif has_ended(process):
+        following = ["gfs", "ps", "--all"]
+        said, hint = f"is {process.state}", f"{' '.join(following)} shows what is recorded"
+    error = GfsError(f"{name}; {process.id} {said}", hint=hint, next=following, process=process.id)
+    error.code, error.name = code, name
     return error
