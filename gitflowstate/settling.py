@@ -61,10 +61,17 @@ def fate(gitdir: Path, process: Process) -> Exit | str | None:
             path=path,
         ) from error
     if isinstance(told, Exit):
-        return told
+        if _is_of(told, process):
+            return told
+        told = False  # not written by its supervisor
     if process.boot_id == identity.boot_id():
         return DIED if told is False else None
     return RESTARTED if process.host == socket.gethostname() else None
+
+
+def _is_of(told: Exit, process: Process) -> bool:
+    """Tell whether a record is of the command that was recorded as started, if one was."""
+    return process.pid is None or (told.pid, told.ticks) == (process.pid, process.ticks)
 
 
 def is_elsewhere(gitdir: Path, process: Process) -> bool:
