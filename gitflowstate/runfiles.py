@@ -211,11 +211,15 @@ def read_exit(gitdir: str | os.PathLike[str], process: str) -> Exit | None:
 
 
 def fate(gitdir: str | os.PathLike[str], process: str) -> Exit | bool | None:
-    """Return the recorded end; else True while somebody holds the lock, False once nobody does.
+    """Return True while somebody holds the lock; then the recorded end, or False without one.
 
-    None where neither is here: then this machine knows nothing of the process.
+    What is in the way of a record while its supervisor lives is replaced by it, and is not even
+    read: a command can write there, too. None where neither is here: then this machine knows
+    nothing of the process.
     """
     # In this order: the record is older than a free lock.
     held = runlocks.is_held(runlocks.lock_path(gitdir, process))
+    if held:
+        return True
     end = read_exit(gitdir, process)
     return held if end is None else end

@@ -63,21 +63,22 @@ def fate(gitdir: Path, process: Process) -> Exit | str | None:
             path=path,
         ) from error
     if isinstance(told, Exit):
-        return told
+        if _is_of(told, process):
+            return told
+        told = False  # not written by its supervisor
     if process.boot_id == identity.boot_id():
         return DIED if told is False else None
     return RESTARTED if process.host == socket.gethostname() else None
 
 
-def lives(gitdir: Path, process: Process) -> bool:
-    """Tell whether a supervisor here has not yet said how a process ended.
+def _is_of(told: Exit, process: Process) -> bool:
+    """Tell whether a record is of the command that was recorded as started, if one was."""
+    return process.pid is None or (told.pid, told.ticks) == (process.pid, process.ticks)
 
-    A record of the end that cannot be read says nothing: who lives may still write another.
-    """
-    try:
-        return runfiles.fate(gitdir, process.id) is True
-    except (OSError, ValueError):
-        return runlocks.is_held(runlocks.lock_path(gitdir, process.id)) is True
+
+def lives(gitdir: Path, process: Process) -> bool:
+    """Tell whether a process has a supervisor on this machine, so that its end may yet come."""
+    return runlocks.is_held(runlocks.lock_path(gitdir, process.id)) is True
 
 
 def is_elsewhere(gitdir: Path, process: Process) -> bool:

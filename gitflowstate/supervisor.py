@@ -78,7 +78,7 @@ class Supervisor:
         if refused:
             command.abandon()
             os.waitpid(command.pid, 0)
-            return Exit(refused[0], _now(), reason=refused[1])
+            return Exit(refused[0], _now(), pid=command.pid, ticks=ticks, reason=refused[1])
         onward, self.onward = self.onward, (-1, -1)
         timeout_s = self.request["timeout_s"]
         watch = Running(command, self.folder, onward, self.wake, self._cancelled, timeout_s)
@@ -230,6 +230,7 @@ def main() -> None:
     control, report, lock, _slot, out, err = inherited = [int(word) for word in sys.argv[1:7]]
     _keep(inherited)
     signals.ignore((signals.HUP, signals.INT, signals.QUIT))
+    signals.unblock()  # only now: one of those may be waiting
     if os.getsid(0) != os.getpid():
         os.setsid()
     request = _request(control)

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from gitrepo import child, code_of
+from gitrepo import become_nobody, child, code_of, let_others_in
 from hypothesis import given
 from hypothesis import strategies as st
 from runlab import ID
@@ -186,3 +186,23 @@ def test_the_first_wish_to_cancel_stands(tmp_path):
     runfiles.cancel(str(tmp_path), "cancelled by bob")
     assert runfiles.cancellation(str(tmp_path)) == "cancelled by ann and more"
     assert [path.name for path in tmp_path.iterdir()] == ["cancel"]
+
+
+@pytest.mark.req("C-12")
+def test_who_may_only_read_sees_who_holds_a_lock(tmp_path):
+    let_others_in(tmp_path / "x")
+    path = runlocks.lock_path(tmp_path, ID)
+    held = runlocks.hold(path)
+    Path(path).chmod(0o444)
+
+    def others(expected):
+        become_nobody()
+        assert runlocks.is_held(path) is expected
+        assert (runlocks.left(tmp_path) == [ID]) == (expected is False)
+
+    assert code_of(child(lambda: others(True))) == 0
+    os.close(held)
+    assert code_of(child(lambda: others(False))) == 0
+    Path(path).chmod(0)
+    assert code_of(child(lambda: others(True))) == 0  # it proves no death
+    assert runlocks.is_held(f"{path}/none") is None

@@ -7,6 +7,7 @@ means that it has died, and says nothing of its command.
 
 from __future__ import annotations
 
+import itertools
 import json
 import marshal
 import os
@@ -87,17 +88,15 @@ class Supervised:
 
     def __init__(self, request: Mapping[str, Any], reserved: Reserved, *, passing: bool) -> None:
         """Start it. Raises OSError."""
-        control, self._control = os.pipe()
-        self._report, report = os.pipe()
-        self._outputs: list[int] = []
-        inherited = [control, report, reserved.lock, reserved.slot]
-        for _ in range(2):
-            read, write = os.pipe() if passing else (-1, -1)
-            inherited.append(write)
-            self._outputs.append(read)
         self._told = b""
+        (control, self._control), (self._report, report), out, err = _pipes(passing)
+        self._outputs = [out[0], err[0]]
+        inherited = [control, report, reserved.lock, reserved.slot, out[1], err[1]]
         try:
             self.pid = _spawned(inherited)
+        except BaseException:
+            self.close()
+            raise
         finally:
             for descriptor in (reserved.lock, reserved.slot):
                 os.set_inheritable(descriptor, False)  # noqa: FBT003  its own signature
@@ -178,6 +177,19 @@ class Supervised:
         for descriptor in (self._control, self._report, *self._outputs):
             if descriptor >= 0:
                 os.close(descriptor)
+
+
+def _pipes(passing: bool) -> list[tuple[int, int]]:  # noqa: FBT001  what it is about
+    """Return the pipes of control, report and both outputs: all of them, or none is left open."""
+    made: list[tuple[int, int]] = []
+    try:
+        for wanted in (True, True, passing, passing):
+            made.append(os.pipe() if wanted else (-1, -1))  # noqa: PERF401  what is open so far
+    except OSError:
+        for descriptor in itertools.chain(*made):
+            os.close(descriptor)
+        raise
+    return made
 
 
 def _spawned(inherited: list[int]) -> int:

@@ -46,21 +46,22 @@ class Unwritten(GfsError):
     """Standard output takes no answer, so that this is told on standard error alone."""
 
 
-def success(data: Any, text: str, *, as_json: bool) -> None:  # noqa: ANN401  any JSON
-    """Print the answer: text for a person, or the envelope.
+def success(data: Any, text: str, *, as_json: bool) -> bool:  # noqa: ANN401  any JSON
+    """Print the answer: text for a person, or the envelope; tell whether somebody took it.
 
     Raises GfsError when it does not fit on the disk: half a document must not look like a whole.
     """
     if as_json:
         text = json.dumps({"schema_version": 1, "ok": True, "data": data} | _remote())
     lost = _write(sys.stdout, text) if text else None
-    if lost is not None:
+    if lost is not None and lost.errno not in GONE:
         raise Unwritten(
             f"the answer could not be written to standard output: {lost.strerror}",
             hint="a change is recorded all the same: gfs log ID shows it",
         )
     if not as_json:
         _say_about()
+    return lost is None
 
 
 def _remote() -> dict[str, Any]:
@@ -85,7 +86,8 @@ def failure(error: GfsError, *, as_json: bool) -> None:
             "details": error.details,
         }
         envelope = {"schema_version": 1, "ok": False, "error": body} | _remote()
-        if _write(sys.stdout, json.dumps(envelope, default=str)) is None:
+        lost = _write(sys.stdout, json.dumps(envelope, default=str))
+        if lost is None or lost.errno in GONE:
             return
     _write(sys.stderr, f"error: {prose.terminal(error.message, lines=False)}")
     for violation in error.details.get("violations", []):
@@ -144,9 +146,9 @@ def painted(text: str) -> str:
 
 
 def _write(stream: TextIO | None, text: str) -> OSError | None:
-    """Write a text and its newline; return what went wrong, unless nobody reads any more."""
+    """Write a text and its newline; return what went wrong."""
     if stream is None:
-        return None
+        return OSError(errno.EBADF, os.strerror(errno.EBADF))
     try:
         stream.flush()
         raw = getattr(stream, "buffer", None)
@@ -158,9 +160,9 @@ def _write(stream: TextIO | None, text: str) -> OSError | None:
         stream.flush()
     except OSError as error:
         discard(stream)
-        return None if error.errno in GONE else error
+        return error
     except ValueError:  # closed
-        return None
+        return OSError(errno.EBADF, os.strerror(errno.EBADF))
     return None
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import time_machine
-from clirun import Cli, as_json
+from clirun import Cli
 from flowrepo import Change
 from processbench import BOOT, STAMP, ProcessLab
 
@@ -39,11 +39,11 @@ def lab(flow):
 
 
 def run(cli: Cli, call: str, *words: object, env=S1):
-    """Run a process in the background, and wait for it as a second caller does."""
+    """Run a process in the background, and wait for it as one who reads its output does."""
     options, command = words[: words.index("--")], words[words.index("--") + 1 :]
     asked = ("run", "--call-id", call, *options)
     process = cli.json(*asked, "--detach", "--", *command, env=env)
-    cli.run(*as_json((*asked, "--", *command)), env=env)
+    cli.run("logs", process["id"], "-f")
     lock = Path(runlocks.lock_path(cli.gitdir, process["id"]))
     while lock.exists():  # its supervisor goes last
         time.sleep(0.01)
@@ -133,6 +133,22 @@ def test_neither_a_manual_process_nor_one_whose_end_was_the_answer_notifies(flow
     run(flow, "c", "--manual", "--", "true")
     flow.run("run", "--", "true", env=S1)
     assert events(flow, "--all") == []
+
+
+@pytest.mark.req("X-32")
+def test_an_end_that_a_repeated_call_gave_as_its_answer_is_not_told_again(flow):
+    words = ("run", "--call-id", "c", "--detach", "--", "sh", "-c", "exit 3")
+    run(flow, "c", *words[4:])
+    assert flow.run(*words, env=S1).code == 0  # it is left, and no answer
+    assert [event["again"] for event in events(flow)] == [False]
+    answer = [*words[:3], *words[4:]]
+    assert flow.run(*answer, env=S1).code == 3
+    assert events(flow) == []
+    assert flow.json("ps", "--all")["processes"][0]["told"]["seen"]
+    before = inbox_head(flow)
+    assert flow.run(*answer, env=S1).code == 3
+    assert inbox_head(flow) == before
+    flow.sound()
 
 
 @pytest.mark.req("X-41")

@@ -335,8 +335,9 @@ def test_a_client_that_is_ended_changes_nothing_for_the_process(here, number):
     client.send_signal(number)
     _, err = client.communicate()
     if number in (signal.SIGINT, signal.SIGTERM):
-        assert client.returncode == 130
-        assert err.decode().splitlines()[0] == f"error: interrupted; {ID} goes on"
+        code, name = (130, "interrupted") if number == signal.SIGINT else (143, "terminated")
+        assert client.returncode == code
+        assert err.decode().splitlines()[0] == f"error: {name}; {ID} goes on"
     else:
         assert client.returncode == -number
     assert record(here)["state"] == "running"
