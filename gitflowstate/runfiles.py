@@ -21,6 +21,7 @@ MARK = "GFS_RUN"  # a variable of the command: which run it is, so that what esc
 TOLD_TO_END = "its supervisor was told to end"
 _HEAD, _LAST = "gitflowstate exit 1", "end"
 _LIMIT = 65_536
+_RESERVED = 8192  # bytes, more than any record has
 _FIELDS = {
     *("state", "finished_at", "started_at", "pid", "ticks", "exit_code", "signal", "sent"),
     *("reason", "output_bytes", "output_truncated"),
@@ -174,12 +175,24 @@ def _time(text: str) -> str:
     return text
 
 
-def write_exit(folder: str, end: Exit) -> None:
-    """Write the record of an end, whole and durably. Raises OSError."""
-    path = f"{folder}/{EXIT}"
-    descriptor = os.open(f"{path}.new", _OPEN | os.O_TRUNC, 0o644)
+def reserve_exit(folder: str) -> None:
+    """Take the room that the record of an end needs, before there is one. Raises OSError."""
+    descriptor = os.open(f"{folder}/{EXIT}.new", _OPEN, 0o644)
     try:
-        os.write(descriptor, end.text().encode())
+        os.posix_fallocate(descriptor, 0, _RESERVED)
+    finally:
+        os.close(descriptor)
+
+
+def write_exit(folder: str, end: Exit) -> None:
+    """Write the record of an end, whole and durably, where room was reserved. Raises OSError."""
+    path, text = f"{folder}/{EXIT}", end.text().encode()
+    descriptor = os.open(f"{path}.new", _OPEN, 0o644)
+    try:
+        written = 0
+        while written < len(text):  # what does not fit is an error, never cut
+            written += os.pwrite(descriptor, text[written:], written)
+        os.ftruncate(descriptor, len(text))
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -11,6 +11,7 @@ then `ended` and the record; nothing more means that this has died.
 
 from __future__ import annotations
 
+import errno
 import marshal
 import os
 import select
@@ -32,7 +33,8 @@ BLOCKED, ENDED = b"blocked", b"ended\n"
 UNRECORDED = "its start could not be recorded, so it was not started"
 ANSWER_S = 60.0  # for a client that lives and does not say that it has recorded the end
 _MAX_DESCRIPTOR = 1024
-_RETRIES = 60  # once a second, for a record that the disk does not take
+_RETRY_S = 1.0  # for a record that the disk does not take
+_NO_RESERVING = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)  # a file system without
 
 
 class Supervisor:
@@ -58,8 +60,7 @@ class Supervisor:
                 os.close(descriptor)
         # First told: the client commits while this goes to the disk, and one of the two is enough.
         self._tell(ENDED + end.text().encode())
-        _write(self.folder, end)
-        if self._is_settled() or _record_end(self.request, end):
+        if self._is_recorded(end):
             runlocks.drop(runlocks.lock_path(self.request["gitdir"], self.request["process"]))
 
     def _supervised(self) -> Exit:
@@ -74,7 +75,8 @@ class Supervisor:
         self._tell(b"%s %d %d\n" % (BLOCKED, command.pid, ticks))
         from gitflowstate.running import Running  # noqa: PLC0415  while the client records the start
 
-        refused = self._refused(command.pid, ticks)
+        full = _reserve(self.folder)
+        refused = ("failed", full) if full else self._refused(command.pid, ticks)
         if refused:
             command.abandon()
             os.waitpid(command.pid, 0)
@@ -151,9 +153,20 @@ class Supervisor:
         except OSError:
             return  # the client has gone
 
-    def _is_settled(self) -> bool:
+    def _is_recorded(self, end: Exit) -> bool:
+        """Write the record of the end, and tell whether the end is committed, too.
+
+        A disk that takes neither is waited for, as long as this lives.
+        """
+        while not _write(self.folder, end):
+            if self._is_settled(_RETRY_S) or _record_end(self.request, end):
+                return True
+            time.sleep(_RETRY_S)
+        return self._is_settled(ANSWER_S) or _record_end(self.request, end)
+
+    def _is_settled(self, patience_s: float) -> bool:
         """Tell whether the client has recorded the end."""
-        deadline = time.monotonic() + ANSWER_S
+        deadline = time.monotonic() + patience_s
         while (left := deadline - time.monotonic()) > 0:
             if self.control in _ready(self.control, patience_s=left):
                 said = os.read(self.control, 1)
@@ -177,15 +190,25 @@ def _ready(*descriptors: int, patience_s: float | None = None) -> set[int]:
     return {descriptor for descriptor, _ in found}
 
 
-def _write(folder: str, end: Exit) -> None:
-    """Write the record of the end; a full disk is waited for."""
-    for _ in range(_RETRIES):
-        try:
-            runfiles.write_exit(folder, end)
-        except OSError:
-            time.sleep(1)
-        else:
-            return
+def _reserve(folder: str) -> str | None:
+    """Take the room for the record of the end; return why there is none."""
+    try:
+        runfiles.reserve_exit(folder)
+    except OSError as error:
+        if error.errno not in _NO_RESERVING:
+            return f"there is no room for the record of its end: {error.strerror}"
+    return None
+
+
+def _write(folder: str, end: Exit) -> bool:
+    """Write the record of the end; tell whether there is nothing left to write."""
+    try:
+        runfiles.write_exit(folder, end)
+    except (FileNotFoundError, NotADirectoryError):
+        return True  # its folder was removed, and the repository perhaps
+    except OSError:
+        return False
+    return True
 
 
 def _now() -> str:

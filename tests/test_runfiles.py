@@ -206,3 +206,14 @@ def test_who_may_only_read_sees_who_holds_a_lock(tmp_path):
     Path(path).chmod(0)
     assert code_of(child(lambda: others(True))) == 0  # it proves no death
     assert runlocks.is_held(f"{path}/none") is None
+
+
+@pytest.mark.req("R-TJ-12", "R-TJ-22")
+def test_a_record_has_its_room_before_it_is_written(tmp_path):
+    runfiles.reserve_exit(str(tmp_path))
+    reserved = (tmp_path / "exit.new").stat()
+    assert reserved.st_blocks * 512 >= 8192
+    end = Exit("failed", "2026-09-06T10:00:00Z", exit_code=7, reason="x" * 4000)
+    runfiles.write_exit(str(tmp_path), end)
+    assert (tmp_path / "exit").stat().st_ino == reserved.st_ino
+    assert (tmp_path / "exit").read_text() == end.text()

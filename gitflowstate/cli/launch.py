@@ -41,6 +41,7 @@ class Launch:
 
     def __init__(self, session: Session, wanted: Wanted, *, passing: bool) -> None:
         self.reader = Reader()
+        self.outcome = ""  # how it ended, once that is known
         self.session = session
         self.store: Store = session.store(writing=True)
         self.wanted = wanted
@@ -191,6 +192,8 @@ class Launch:
         if told is None:  # its supervisor has died, or is just about to
             by = self.session.actor
             return settling.awaited(self.store, process, at=config.now, by=by)
+        code = "" if told.exit_code is None else f", exit code {told.exit_code}"
+        self.outcome = f"{told.state}{code}"
         # Here its exit code is the answer, and there is nothing left that could go wrong with it.
         returned = self.passing and self.reader.is_there()
         end = settling.end(told, self.id, returned=returned)

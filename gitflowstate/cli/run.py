@@ -96,8 +96,13 @@ def _awaited(launch: Launch, begun: Begun) -> Process:
     try:
         return launch.end(begun)
     except GfsError as error:
-        error.message = f"{begun.process.id}: its end is not recorded yet: {error.message}"
+        known = f" ({launch.outcome})" if launch.outcome else ""
+        said = f"{begun.process.id}: its end is not recorded yet{known}"
+        error.message = f"{said}: {error.message}"
         error.hint = "gfs inbox records it; gfs ps shows it"
+        if not launch.gitdir.exists():
+            error.hint = "its repository has gone, and what is recorded there with it"
+        error.details["process"] = begun.process.id
         raise
 
 

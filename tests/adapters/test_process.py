@@ -381,3 +381,54 @@ def test_signals_that_the_caller_has_blocked_reach_supervisor_and_command(tmp_pa
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     assert (found.exit_code, int(run.out.split()[1], 16)) == (3, 0)
+
+
+# ── a disk that takes nothing ───────────────────────────────────────────────────────────────────
+
+FULL = """
+import os, sys
+sys.path.append({root!r})
+from gitflowstate import runfiles, supervisor
+real, left = getattr(runfiles, {step!r}), {times!r}
+def full(*given):
+    global left
+    left -= 1
+    if left >= 0:
+        raise OSError(28, os.strerror(28))
+    return real(*given)
+setattr(runfiles, {step!r}, full)
+supervisor._RETRY_S = 0.001
+supervisor.main()
+"""
+
+
+def fill(monkeypatch, step: str, times: int) -> None:
+    """Have the disk of supervisors be full for so many times."""
+    code = FULL.format(root=process._ROOT, step=step, times=times)
+    monkeypatch.setattr(process, "_CODE", lambda **_: code)
+
+
+@pytest.mark.req("R-TJ-02", "R-TJ-21")
+def test_without_room_for_the_record_of_its_end_a_command_is_not_started(tmp_path, monkeypatch):
+    fill(monkeypatch, "reserve_exit", 1)
+    end, run = ended(tmp_path, *SHELL, "echo ran")
+    assert (end.state, end.exit_code, run.out) == ("failed", None, b"")
+    assert end.reason == "there is no room for the record of its end: No space left on device"
+
+
+@pytest.mark.req("R-TJ-12", "R-TJ-22")
+def test_an_end_is_written_however_long_the_disk_is_full(tmp_path, monkeypatch):
+    fill(monkeypatch, "write_exit", 200)
+    nowhere = {"session": "s", "by": "ann", "trust": [], "view": "", "ref": "", "lock_timeout": 1}
+    run = Run(tmp_path, *SHELL, "exit 7", **nowhere).go()
+    run.client.close()  # nobody says that it is recorded
+    os.waitpid(run.client.pid, 0)
+    assert runfiles.read_exit(tmp_path, ID).exit_code == 7
+
+
+def test_a_supervisor_whose_folder_has_gone_goes_too(tmp_path):
+    run = Run(tmp_path, *SHELL, 'rm -r "$GFS_RUN"').go()
+    assert run.client.end(run._out, run._err).state == "completed"
+    run.client.close()
+    os.waitpid(run.client.pid, 0)  # at once, or the test takes too long
+    assert not run.folder.exists()

@@ -106,3 +106,10 @@ def test_who_interrupts_a_start_is_told_what_became_of_it(here, monkeypatch, ste
         assert f"gfs cancel {ID}" in said
         assert here.run(*C, *RAN).code == 0
     assert Path("ran").exists() == (step not in ("_intended", "_request"))
+
+
+def test_an_end_whose_repository_has_gone_is_told_all_the_same(here):
+    done = here.run(*C, "--", "sh", "-c", f"rm -r {here.folder}; exit 7")
+    assert done.code == 5
+    assert f"{ID}: its end is not recorded yet (failed, exit code 7)" in done.err
+    assert "its repository has gone" in done.err
