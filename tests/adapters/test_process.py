@@ -136,7 +136,8 @@ def test_a_slot_is_had_before_anything_is_started_and_freed_by_the_kernel(tmp_pa
         with Reserved(tmp_path, f"p-{number}", "s") as reserved:
             assert reserved.take()
             run.folder.mkdir(parents=True, exist_ok=True)
-            run.client = process.Supervised(run.request, reserved, passing=False)
+            run.client = process.Supervised(reserved, passing=False)
+            run.client.ask(run.request | {"holder": reserved.told})
         runs.append(run)
     with Reserved(tmp_path, "p-more", "s") as more, pytest.raises(Unavailable, match="the most"):
         more.take()
@@ -160,6 +161,17 @@ def test_nothing_runs_before_its_client_says_so(tmp_path):
     assert end.started_at is None
     assert not (tmp_path / "ran").exists()
     assert not is_alive(pid)
+
+
+@pytest.mark.req("R-TJ-02")
+def test_a_supervisor_that_is_asked_for_nothing_has_done_nothing(tmp_path):
+    with Reserved(tmp_path, ID, "s") as reserved:
+        assert reserved.take()
+        client = process.Supervised(reserved, passing=True)
+    assert runfiles.fate(tmp_path, ID) is True
+    client.discard()
+    assert runfiles.fate(tmp_path, ID) is False
+    assert not (tmp_path / runfiles.RUNS).exists()
 
 
 @pytest.mark.req("R-TJ-07", "R-TJ-09")
