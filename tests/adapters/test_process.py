@@ -143,6 +143,8 @@ def test_a_slot_is_had_before_anything_is_started_and_freed_by_the_kernel(tmp_pa
         more.take()
     os.kill(runs[3].client.pid, signal.SIGKILL)
     os.waitpid(runs[3].client.pid, 0)
+    slot = f"{tmp_path}/{runfiles.SLOTS}/3"
+    eventually(lambda: not runlocks.is_held(slot))  # its command, which was held back, has it too
     with Reserved(tmp_path, "p-more", "s") as more:
         assert more.take()
     for run in runs:
@@ -359,11 +361,7 @@ OWN = {
     *("capture", "family", "identity", "relay", "runfiles", "runlocks", "running", "signals"),
     "spawning",
 }
-CHEAP = {
-    *("_collections_abc", "_stat", "abc", "errno", "fcntl", "genericpath", "io", "marshal", "os"),
-    "os.path",
-    *("posixpath", "select", "stat", "sys", "time", "zipimport", "__future__", "_abc", "_signal"),
-}
+CHEAP = {"__future__", "errno", "fcntl", "marshal", "posix", "select", "sys", "time"}
 
 
 def test_a_supervisor_imports_little_of_the_standard_library_and_nothing_else():
