@@ -182,6 +182,8 @@ def _write(folder: str, end: Exit) -> None:
     for _ in range(_RETRIES):
         try:
             runfiles.write_exit(folder, end)
+        except FileNotFoundError:
+            return  # somebody has removed its folder
         except OSError:
             time.sleep(1)
         else:

@@ -261,6 +261,16 @@ def test_a_supervisor_that_is_told_to_end_ends_its_command(tmp_path):
     assert end.reason == "its supervisor was told to end"
 
 
+def test_a_supervisor_whose_folder_was_removed_does_not_stay(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    run = Run(tmp_path, "cat", "fifo").go()
+    outputs.expire(tmp_path, ID)
+    (tmp_path / "fifo").write_bytes(b"x")
+    end = run.end()
+    assert (end.state, end.output_bytes) == ("completed", 1)
+    assert runfiles.fate(tmp_path, ID) is None
+
+
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT])
 def test_a_terminal_that_goes_is_nothing_to_a_supervisor(tmp_path, number):
     run = Run(tmp_path, *SHELL, "echo $$ > pid; exec cat fifo")
