@@ -1,7 +1,8 @@
-"""How a managed process begins and ends: lock, slot, intent, supervisor, start, `go`, its end.
+"""How a managed process begins and ends: lock and slot, intent, command, start, `go`, its end.
 
 Rules: in this order, and each is durable before the next; nothing is started for a call that has a
-record already. Whatever keeps the start from being recorded keeps the command from being executed.
+record already. A supervisor begins beside the intent, and knows of no command before that is
+durable. Whatever keeps the start from being recorded keeps the command from being executed.
 What this dies of changes nothing: the supervisor goes on, and records what is not recorded yet.
 """
 
@@ -58,12 +59,9 @@ class Launch:
             pass
         with Reserved(self.gitdir, self.id, self.wanted.session) as reserved:
             if self._has_taken(reserved):
-                self._clear()
-                intended = self._intended()
-                if intended.fresh:
-                    return self._started(intended.process, reserved)
-                if has_ended(intended.process):
-                    reserved.drop()
+                begun = self._begun(reserved)
+                if begun:
+                    return begun
         return self._again(self._intended().process)
 
     def _is_known(self) -> bool:
@@ -101,25 +99,45 @@ class Launch:
 
     # ── a new one ───────────────────────────────────────────────────────────────────────────────
 
-    def _started(self, process: Process, reserved: Reserved) -> Begun:
+    def _begun(self, reserved: Reserved) -> Begun | None:
+        """Record the intent and start the process; None where there is a record meanwhile."""
+        self._clear()
+        with reported("start", sys.executable):
+            supervised = Supervised(reserved, passing=self.passing)
+        fresh = False
+        try:
+            process, fresh = self._intended()
+        finally:
+            if not fresh:
+                supervised.discard()
+        if not fresh:
+            if has_ended(process):
+                reserved.drop()
+            return None
+        try:
+            return Begun(self._started(process, supervised, reserved), supervised)
+        except GfsError:
+            supervised.close()
+            raise
+
+    def _started(self, process: Process, supervised: Supervised, reserved: Reserved) -> Process:
         folder = runfiles.run_folder(self.gitdir, self.id)
         with reported("make", folder):
-            Path(folder).mkdir(parents=True, exist_ok=True)  # somebody may have cancelled already
-        with reported("start", sys.executable):
-            supervised = Supervised(self._request(folder), reserved, passing=self.passing)
+            # Somebody may have asked already that it be cancelled.
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        supervised.ask(self._request(folder) | {"holder": reserved.told})
         blocked = supervised.blocked()
         if blocked is None:  # it was cancelled already, or its supervisor has died
-            return Begun(process, supervised)
+            return process
         at = config.now()
         try:
             told = Identity(*blocked, at)
             process = processes.started(self.store, process, told, **self._stamp())
         except GfsError:
             supervised.abort()
-            supervised.close()
             raise
         supervised.go()
-        return Begun(process, supervised)
+        return process
 
     def _request(self, folder: str) -> dict[str, Any]:
 
