@@ -7,10 +7,14 @@ imports it.
 
 from __future__ import annotations
 
-import os
-import stat
+import posix as os  # `os` itself is a tenth of what a supervisor costs
+import sys
 
 from gitflowstate import runlocks
+
+TYPE_CHECKING = False  # as in `typing`, which a supervisor cannot afford
+if TYPE_CHECKING:
+    from os import PathLike
 
 RUNS = "gfs/runs"
 SLOTS = "gfs/slots"
@@ -21,6 +25,7 @@ MARK = "GFS_RUN"  # a variable of the command: which run it is, so that what esc
 TOLD_TO_END = "its supervisor was told to end"
 _HEAD, _LAST = "gitflowstate exit 1", "end"
 _LIMIT = 65_536
+_KIND, _REGULAR = 0o170000, 0o100000  # `stat` would be one more module
 _RESERVED = 8192  # bytes, more than any record has
 _FIELDS = {
     *("state", "finished_at", "started_at", "pid", "ticks", "exit_code", "signal", "sent"),
@@ -33,9 +38,14 @@ _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO wou
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-def run_folder(gitdir: str | os.PathLike[str], process: str) -> str:
+def run_folder(gitdir: str | PathLike[str], process: str) -> str:
     """Return the folder that holds what a process left on this machine."""
     return f"{os.fspath(gitdir)}/{RUNS}/{process}"
+
+
+def raw(path: str) -> bytes:
+    """Return a path as the system has it."""
+    return path.encode(sys.getfilesystemencoding(), "surrogateescape")
 
 
 def output_ref(process: str) -> str:
@@ -60,7 +70,7 @@ def cancel(folder: str, reason: str) -> None:
         pass
     finally:
         os.close(descriptor)
-        os.unlink(own)  # noqa: PTH108  no pathlib in a supervisor
+        os.unlink(own)
     try:
         descriptor = os.open(f"{folder}/{WAKE}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -196,7 +206,7 @@ def write_exit(folder: str, end: Exit) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    os.rename(f"{path}.new", path)  # noqa: PTH104  no pathlib in a supervisor
+    os.rename(f"{path}.new", path)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -204,7 +214,7 @@ def write_exit(folder: str, end: Exit) -> None:
         os.close(descriptor)
 
 
-def read_exit(gitdir: str | os.PathLike[str], process: str) -> Exit | None:
+def read_exit(gitdir: str | PathLike[str], process: str) -> Exit | None:
     """Return how a process ended, None where nothing was recorded.
 
     Raises OSError where it cannot be read, ValueError for what is no such record.
@@ -214,7 +224,7 @@ def read_exit(gitdir: str | os.PathLike[str], process: str) -> Exit | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        if os.fstat(descriptor).st_mode & _KIND != _REGULAR:
             raise ValueError("not a regular file")
         return parsed(os.read(descriptor, _LIMIT).decode())
     except KeyError as error:
@@ -223,7 +233,7 @@ def read_exit(gitdir: str | os.PathLike[str], process: str) -> Exit | None:
         os.close(descriptor)
 
 
-def fate(gitdir: str | os.PathLike[str], process: str) -> Exit | bool | None:
+def fate(gitdir: str | PathLike[str], process: str) -> Exit | bool | None:
     """Return True while somebody holds the lock; then the recorded end, or False without one.
 
     What is in the way of a record while its supervisor lives is replaced by it, and is not even
