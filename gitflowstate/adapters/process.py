@@ -25,7 +25,7 @@ from gitflowstate.runfiles import MARK, Exit
 from gitflowstate.syscalls import reported
 
 MAX_LIVE = 8
-_ROOT = str(Path(__file__).resolve().parent.parent.parent)
+ROOT = str(Path(__file__).resolve().parent.parent.parent)
 _CODE = (
     "import sys; sys.path.append({root!r}); from gitflowstate.supervisor import main; main()".format
 )
@@ -205,7 +205,7 @@ def _spawned(inherited: list[int]) -> int:
     for descriptor in inherited:
         if descriptor >= 0:
             os.set_inheritable(descriptor, True)  # noqa: FBT003  its own signature
-    words = [sys.executable, "-I", "-S", "-c", _CODE(root=_ROOT), *map(str, inherited)]
+    words = [sys.executable, "-I", "-S", "-c", _CODE(root=ROOT), *map(str, inherited)]
     env = {name: value for name, value in os.environ.items() if name not in _PRIVATE}
     null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     try:

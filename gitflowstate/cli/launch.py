@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gitflowstate import identity, outputs, processes, runfiles, runlocks, settling
-from gitflowstate.adapters.process import Reserved, Supervised
+from gitflowstate.adapters.process import ROOT, Reserved, Supervised
 from gitflowstate.cli import config
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.telling import Reader
@@ -28,6 +28,15 @@ from gitflowstate.store import Store
 from gitflowstate.syscalls import reported
 
 _POLL_S = 0.02
+
+
+def _search_path(cwd: str) -> list[str]:
+    """Return where a supervisor may import from: never the folder that its command is run in."""
+    here = os.path.realpath(cwd)
+    kept = [
+        path for path in sys.path if Path(path).is_absolute() and os.path.realpath(path) != here
+    ]
+    return [*kept, ROOT]  # also where this package itself is in that folder
 
 
 class Begun(NamedTuple):
@@ -201,7 +210,7 @@ class Launch:
             "ref": place.ref,
             "trust": [*config.trust()],
             "lock_timeout": self.store.timeout,
-            "path": list(sys.path),
+            "path": _search_path(wanted.cwd),
         }
 
     # ── its end ─────────────────────────────────────────────────────────────────────────────────

@@ -186,7 +186,7 @@ def test_a_supervisor_killed_before_go_takes_the_blocked_command_with_it(tmp_pat
 
 
 def test_a_client_that_dies_before_it_has_said_what_to_do_leaves_nothing_behind(tmp_path):
-    words = [sys.executable, "-I", "-S", "-c", process._CODE(root=process._ROOT)]
+    words = [sys.executable, "-I", "-S", "-c", process._CODE(root=process.ROOT)]
     reading, writing = os.pipe()
     told = [str(number) for number in (reading, -1, -1, -1, -1, -1)]
     child = subprocess.Popen([*words, *told], pass_fds=(reading,), cwd=tmp_path)
@@ -285,7 +285,7 @@ def test_a_terminal_that_goes_is_nothing_to_a_supervisor(tmp_path, number):
 
 @pytest.mark.req("X-37")
 def test_an_end_that_cannot_be_brought_about_is_said_not_to_be_confirmed(tmp_path, monkeypatch):
-    code = f"import sys; sys.path.append({process._ROOT!r}); "
+    code = f"import sys; sys.path.append({process.ROOT!r}); "
     code += "from gitflowstate import family, running, supervisor; "
     code += "running.GRACE_S = running.CONFIRM_S = 0.05; "
     code += "family.Family.send = lambda self, number: 0; supervisor.main()"
@@ -373,7 +373,7 @@ CHEAP = {"__future__", "errno", "fcntl", "marshal", "posix", "select", "sys", "t
 
 
 def test_a_supervisor_imports_little_of_the_standard_library_and_nothing_else():
-    code = f"import sys; before = {{*sys.modules}}; sys.path.append({process._ROOT!r}); "
+    code = f"import sys; before = {{*sys.modules}}; sys.path.append({process.ROOT!r}); "
     code += (
         "import gitflowstate.supervisor, gitflowstate.running; print(*({*sys.modules} - before))"
     )
@@ -423,7 +423,7 @@ supervisor.main()
 
 def fill(monkeypatch, step: str, times: int) -> None:
     """Have the disk of supervisors be full for so many times."""
-    code = FULL.format(root=process._ROOT, step=step, times=times)
+    code = FULL.format(root=process.ROOT, step=step, times=times)
     monkeypatch.setattr(process, "_CODE", lambda **_: code)
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from clirun import SCRIPT
 from gitrepo import child, code_of
+from runlab import eventually
 
 from gitflowstate import processes, runfiles
 from gitflowstate.adapters.process import Supervised
@@ -114,3 +116,26 @@ def test_an_end_whose_repository_has_gone_is_told_all_the_same(here):
     assert done.code == 5
     assert f"{ID}: its end is not recorded yet (failed, exit code 7)" in done.err
     assert "its repository has gone" in done.err
+
+
+# ── what is around it ───────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.req("R-TJ-01")
+@pytest.mark.parametrize("path", ["", ".", "here"])
+def test_a_supervisor_imports_nothing_from_the_folder_of_its_command(here, tmp_path, path):
+    there = tmp_path / "there"
+    there.mkdir()
+    words = [sys.executable, "-m", "gitflowstate", *C, "--detach", "--"]
+    script = (
+        # what only a supervisor imports, once nobody else can do its work
+        f"printf 'open({str(tmp_path / 'imported')!r}, \"w\")' > jsonschema.py; "
+        "cp jsonschema.py difflib.py; mkdir gitflowstate; cp jsonschema.py gitflowstate/late.py; "
+        "cp jsonschema.py gitflowstate/__init__.py; cp jsonschema.py struct.py; "
+        "cp jsonschema.py dulwich.py; cp jsonschema.py socket.py; exit 7"
+    )
+    env = os.environ | {"PYTHONPATH": str(there) if path == "here" else path}
+    subprocess.run([*words, "sh", "-c", script], cwd=there, env=env, check=True)
+    eventually(lambda: record(here)["state"] != "running")
+    assert record(here)["exit_code"] == 7
+    assert not (tmp_path / "imported").exists()
