@@ -67,6 +67,9 @@ class Supervisor:
         reason = self._cancelled()
         if reason is not None:
             return Exit("cancelled", _now(), reason=reason)
+        full = _reserve(self.folder)
+        if full is not None:
+            return Exit("failed", _now(), reason=full)
         try:
             command = Command(self.request["argv"], self.request["cwd"], self._environment())
         except OSError as error:
@@ -75,8 +78,7 @@ class Supervisor:
         self._tell(b"%s %d %d\n" % (BLOCKED, command.pid, ticks))
         from gitflowstate.running import Running  # noqa: PLC0415  while the client records the start
 
-        full = _reserve(self.folder)
-        refused = ("failed", full) if full else self._refused(command.pid, ticks)
+        refused = self._refused(command.pid, ticks)
         if refused:
             command.abandon()
             os.waitpid(command.pid, 0)

@@ -430,7 +430,9 @@ def fill(monkeypatch, step: str, times: int) -> None:
 @pytest.mark.req("R-TJ-02", "R-TJ-21")
 def test_without_room_for_the_record_of_its_end_a_command_is_not_started(tmp_path, monkeypatch):
     fill(monkeypatch, "reserve_exit", 1)
-    end, run = ended(tmp_path, *SHELL, "echo ran")
+    run = Run(tmp_path, *SHELL, "echo ran")
+    assert run.start() is None
+    end = run.end()
     assert (end.state, end.exit_code, run.out) == ("failed", None, b"")
     assert end.reason == "there is no room for the record of its end: No space left on device"
 
