@@ -14,6 +14,7 @@ from gitflowstate.documents import Broken
 from gitflowstate.errors import Corrupt
 from gitflowstate.findings import Finding, guarded
 from gitflowstate.git import CommitInfo, Oid, Repository
+from gitflowstate.inbox import INBOX_REF
 from gitflowstate.message import decode_trailers
 from gitflowstate.model import Flow
 from gitflowstate.store import Store
@@ -114,6 +115,8 @@ def journal(repo: Repository, timeout: float) -> Iterator[Finding]:
 def cursors(repo: Repository, head: Oid) -> Iterator[Finding]:
     """Yield cursors that cannot be read whole, or that have seen more than main holds."""
     for name in repo.refs(CURSORS.rstrip("/")):
+        if name == INBOX_REF:
+            continue  # marks of sessions, which no watcher keeps
         channel = name.removeprefix(CURSORS)
         store = CursorStore(repo, channel)
         cursor = store.load()

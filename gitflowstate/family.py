@@ -8,10 +8,9 @@ supervisor imports it.
 
 from __future__ import annotations
 
-import os
+import posix as os  # `os` itself is a tenth of what a supervisor costs
 
-from gitflowstate import identity, signals
-from gitflowstate.runfiles import MARK
+from gitflowstate import identity, runfiles, signals
 
 
 class Family:
@@ -26,7 +25,7 @@ class Family:
         self.leader = leader
         self.ticks = ticks
         self.boot = boot
-        self._mark = b"\0%s=%s\0" % (MARK.encode(), os.fsencode(folder))
+        self._mark = b"\0%s=%s\0" % (runfiles.MARK.encode(), runfiles.raw(folder))
 
     def members(self) -> list[int]:
         """Return the pids of those that live, but for this very process."""

@@ -7,9 +7,14 @@ imports it.
 
 from __future__ import annotations
 
-import os
+import posix as os  # `os` itself is a tenth of what a supervisor costs
+import sys
 
 from gitflowstate import runlocks
+
+TYPE_CHECKING = False  # as in `typing`, which a supervisor cannot afford
+if TYPE_CHECKING:
+    from os import PathLike
 
 RUNS = "gfs/runs"
 SLOTS = "gfs/slots"
@@ -28,9 +33,14 @@ _FIELDS = {
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-def run_folder(gitdir: str | os.PathLike[str], process: str) -> str:
+def run_folder(gitdir: str | PathLike[str], process: str) -> str:
     """Return the folder that holds what a process left on this machine."""
     return f"{os.fspath(gitdir)}/{RUNS}/{process}"
+
+
+def raw(path: str) -> bytes:
+    """Return a path as the system has it."""
+    return path.encode(sys.getfilesystemencoding(), "surrogateescape")
 
 
 def output_ref(process: str) -> str:
@@ -55,7 +65,7 @@ def cancel(folder: str, reason: str) -> None:
         pass
     finally:
         os.close(descriptor)
-        os.unlink(own)  # noqa: PTH108  no pathlib in a supervisor
+        os.unlink(own)
     try:
         descriptor = os.open(f"{folder}/{WAKE}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -175,7 +185,7 @@ def write_exit(folder: str, end: Exit) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    os.rename(f"{path}.new", path)  # noqa: PTH104  no pathlib in a supervisor
+    os.rename(f"{path}.new", path)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -183,7 +193,7 @@ def write_exit(folder: str, end: Exit) -> None:
         os.close(descriptor)
 
 
-def read_exit(gitdir: str | os.PathLike[str], process: str) -> Exit | None:
+def read_exit(gitdir: str | PathLike[str], process: str) -> Exit | None:
     """Return how a process ended, None where nothing was recorded.
 
     Raises OSError where it cannot be read, ValueError for what is no such record.
@@ -200,7 +210,7 @@ def read_exit(gitdir: str | os.PathLike[str], process: str) -> Exit | None:
         os.close(descriptor)
 
 
-def fate(gitdir: str | os.PathLike[str], process: str) -> Exit | bool | None:
+def fate(gitdir: str | PathLike[str], process: str) -> Exit | bool | None:
     """Return True while somebody holds the lock; then the recorded end, or False without one.
 
     What is in the way of a record while its supervisor lives is replaced by it, and is not even

@@ -10,9 +10,13 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import os
+import posix as os  # `os` itself is a tenth of what a supervisor costs
 
 from gitflowstate import identity
+
+TYPE_CHECKING = False  # as in `typing`, which a supervisor cannot afford
+if TYPE_CHECKING:
+    from os import PathLike
 
 LOCKS = "gfs/workers"
 _HOLDER_BYTES = 2048
@@ -22,7 +26,7 @@ _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # a link is none of ours
 _NO_LOCKS = (errno.ENOTSUP, errno.ENOSYS)  # a file system without: nothing is ever proven there
 
 
-def lock_path(gitdir: str | os.PathLike[str], process: str) -> str:
+def lock_path(gitdir: str | PathLike[str], process: str) -> str:
     """Return the path of a process's lock."""
     return f"{os.fspath(gitdir)}/{LOCKS}/{process}.lock"
 
@@ -45,15 +49,18 @@ def _opened(path: str) -> int:
     try:
         return os.open(path, _OPEN, 0o644)
     except FileNotFoundError:
-        os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120  start-up
+        from pathlib import Path  # noqa: PLC0415  a supervisor does not come here
+
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         return os.open(path, _OPEN, 0o644)
 
 
 def _is_at(path: str, descriptor: int) -> bool:
     try:
-        return os.path.samestat(os.stat(path), os.fstat(descriptor))  # noqa: PTH116  start-up
+        there, own = os.stat(path), os.fstat(descriptor)
     except FileNotFoundError:
         return False
+    return (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino)
 
 
 def is_held(path: str) -> bool | None:
@@ -88,7 +95,7 @@ def write_holder(descriptor: int, told: bytes) -> None:
     os.pwrite(descriptor, text.ljust(_HOLDER_BYTES), 0)  # over what was written before
 
 
-def holder(gitdir: str | os.PathLike[str], process: str) -> dict[str, object]:
+def holder(gitdir: str | PathLike[str], process: str) -> dict[str, object]:
     """Return what a lock says of who holds or held it; nothing where it says nothing."""
     import json  # noqa: PLC0415  start-up of a supervisor
 
@@ -100,17 +107,17 @@ def holder(gitdir: str | os.PathLike[str], process: str) -> dict[str, object]:
     return told if isinstance(told, dict) else {}
 
 
-def left(gitdir: str | os.PathLike[str]) -> list[str]:
+def left(gitdir: str | PathLike[str]) -> list[str]:
     """Return the processes whose locks are here, and held by nobody any more."""
     try:
-        names = os.listdir(f"{os.fspath(gitdir)}/{LOCKS}")  # noqa: PTH208  no pathlib here
+        names = os.listdir(f"{os.fspath(gitdir)}/{LOCKS}")
     except OSError:
         return []
     found = sorted(n[:-5] for n in names if n.startswith("p-") and n.endswith(".lock"))
     return [process for process in found if is_held(lock_path(gitdir, process)) is False]
 
 
-def forget(gitdir: str | os.PathLike[str], process: str) -> None:
+def forget(gitdir: str | PathLike[str], process: str) -> None:
     """Drop the lock of a process whose end is committed, unless somebody holds it."""
     path = lock_path(gitdir, process)
     if is_held(path) is not False:
@@ -127,6 +134,6 @@ def forget(gitdir: str | os.PathLike[str], process: str) -> None:
 def drop(path: str) -> None:
     """Drop a lock; only while it is held, lest somebody lock a file that is none any more."""
     try:
-        os.unlink(path)  # noqa: PTH108  no pathlib in a supervisor
+        os.unlink(path)
     except OSError:
         return

@@ -43,7 +43,8 @@ class Run:
         self.folder.mkdir(parents=True, exist_ok=True)
         with Reserved(self.gitdir, ID, "s") as reserved:
             assert reserved.take()
-            self.client = Supervised(self.request, reserved, passing=self.passing)
+            self.client = Supervised(reserved, passing=self.passing)
+            self.client.ask(self.request | {"holder": reserved.told})
         return self.client.blocked()
 
     def go(self) -> Run:

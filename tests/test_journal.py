@@ -9,7 +9,7 @@ from flowrepo import put
 from hypothesis import given
 from hypothesis import strategies as st
 from processbench import STAMP, ProcessLab
-from races.together import together
+from together import together
 
 from gitflowstate import journal, processes, sessionlog
 from gitflowstate.errors import Corrupt

@@ -8,7 +8,7 @@ import pytest
 from flowrepo import AT, put
 from gitrepo import MAIN, git
 from processbench import STAMP, ProcessLab
-from races.together import together
+from together import together
 
 from gitflowstate import processes
 from gitflowstate.documents import Broken

@@ -67,13 +67,13 @@ def test_a_record_that_was_not_finished_is_absent(tmp_path):
     end = Exit("completed", "2026-09-06T10:00:00Z", exit_code=0)
 
     def dies():
-        real = os.fsync
+        real = runfiles.os.fsync
 
         def kill(descriptor):
             real(descriptor)
             os.kill(os.getpid(), signal.SIGKILL)
 
-        os.fsync = kill
+        runfiles.os.fsync = kill
         runfiles.write_exit(str(folder), end)
 
     assert code_of(child(dies)) == -signal.SIGKILL

@@ -1,7 +1,8 @@
 """A supervisor as its client has it: started with its lock and slot, told to go, listened to.
 
-Rules: the lock is taken before the start intent, and a slot before anything is started; both are
-the supervisor's from then on, and freed by the kernel at its death. That nothing more comes from it
+Rules: the lock and a slot are taken before anything is started; both are the supervisor's from then
+on, and freed by the kernel at its death. It begins while the start intent is recorded, and is asked
+for nothing before that is durable. That nothing more comes from it
 means that it has died, and says nothing of its command.
 """
 
@@ -84,8 +85,8 @@ def _slot(gitdir: Path) -> int:
 class Supervised:
     """A supervisor that was started, and its client's ends of the pipes."""
 
-    def __init__(self, request: Mapping[str, Any], reserved: Reserved, *, passing: bool) -> None:
-        """Start it. Raises OSError."""
+    def __init__(self, reserved: Reserved, *, passing: bool) -> None:
+        """Start it; it does nothing before it is asked to. Raises OSError."""
         self._told = b""
         (control, self._control), (self._report, report), out, err = _pipes(passing)
         self._outputs = [out[0], err[0]]
@@ -101,7 +102,10 @@ class Supervised:
             for descriptor in (control, report, *inherited[4:]):
                 if descriptor >= 0:
                     os.close(descriptor)
-        self._say(_framed({**request, "holder": reserved.told}))
+
+    def ask(self, request: Mapping[str, Any]) -> None:
+        """Have it start the command of a request, held back."""
+        self._say(_framed(request))
 
     def _say(self, text: bytes) -> None:
         try:
@@ -169,6 +173,11 @@ class Supervised:
     def settled(self) -> None:
         """Say that the end is recorded."""
         self._say(supervisor.SETTLED)
+
+    def discard(self) -> None:
+        """End it before it was asked for anything, and wait until its lock is free."""
+        self.close()
+        os.waitpid(self.pid, 0)
 
     def close(self) -> None:
         """Let go of it: what is not recorded yet, it records itself."""

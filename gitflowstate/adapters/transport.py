@@ -13,6 +13,7 @@ import re
 import stat
 import time
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 
 from gitflowstate import cgit
@@ -137,7 +138,7 @@ class Transport(GitRemote):
         Over HTTP the ref is read back at once, for the question that follows. Raises NotSent,
         Unknown or Denied.
         """
-        url = self._web()
+        url = self._web
         if url is None:
             return super().push(name, old, new)
         feed = webpush.script(name, old, new)
@@ -149,8 +150,9 @@ class Transport(GitRemote):
             self._read_back = {name: answer.there}
         return answer.refusal and cgit.plain(answer.refusal)
 
+    @cached_property
     def _web(self) -> str | None:
-        """Return the URL to push to where that is over HTTP, as a person's settings rewrite it."""
+        """The URL to push to where that is over HTTP, as a person's settings rewrite it."""
         if not self.url.startswith(_WEB):
             return None
         code, out, _ = self.attempt("remote", "get-url", "--push", _NAME)

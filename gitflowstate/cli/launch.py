@@ -1,7 +1,8 @@
-"""How a managed process begins and ends: lock, slot, intent, supervisor, start, `go`, its end.
+"""How a managed process begins and ends: lock and slot, intent, command, start, `go`, its end.
 
 Rules: in this order, and each is durable before the next; nothing is started for a call that has a
-record already. Whatever keeps the start from being recorded keeps the command from being executed.
+record already. A supervisor begins beside the intent, and knows of no command before that is
+durable. Whatever keeps the start from being recorded keeps the command from being executed.
 What this dies of changes nothing: the supervisor goes on, and records what is not recorded yet.
 """
 
@@ -71,12 +72,9 @@ class Launch:
             pass
         with Reserved(self.gitdir, self.id, self.wanted.session) as reserved:
             if self._has_taken(reserved):
-                self._clear()
-                intended = self._intended()
-                if intended.fresh:
-                    return self._started(intended.process, reserved)
-                if has_ended(intended.process):
-                    reserved.drop()
+                begun = self._begun(reserved)
+                if begun:
+                    return begun
         return self._again(self._intended().process)
 
     def interrupted(self) -> Process | None:
@@ -127,29 +125,56 @@ class Launch:
 
     # ── a new one ───────────────────────────────────────────────────────────────────────────────
 
-    def _started(self, process: Process, reserved: Reserved) -> Begun:
+    def _begun(self, reserved: Reserved) -> Begun | None:
+        """Record the intent and start the process; None where there is a record meanwhile."""
+        self._clear()
+        with reported("start", sys.executable):
+            supervised = Supervised(reserved, passing=self.passing)
+        fresh = False
+        try:
+            process, fresh = self._intended()
+        finally:
+            if not fresh:
+                supervised.discard()
+        if not fresh:
+            if has_ended(process):
+                reserved.drop()
+            return None
+        self._ask(process, supervised, reserved)
+        try:
+            return Begun(self._started(process, supervised), supervised)
+        except GfsError:
+            supervised.close()
+            raise
+
+    def _ask(self, process: Process, supervised: Supervised, reserved: Reserved) -> None:
+        """Ask for the process that was intended; what keeps it from that has it never started."""
         folder = runfiles.run_folder(self.gitdir, self.id)
         try:
             with reported("make", folder):
-                Path(folder).mkdir(parents=True, exist_ok=True)  # somebody may have cancelled it
-            with reported("start", sys.executable):
-                supervised = Supervised(self._request(folder), reserved, passing=self.passing)
-        except GfsError as error:
-            self._never_started(process, error)
+                # Somebody may have asked already that it be cancelled.
+                Path(folder).mkdir(parents=True, exist_ok=True)
+            request = self._request(folder)
+        except BaseException as error:
+            supervised.discard()
+            if isinstance(error, GfsError):
+                self._never_started(process, error)
             raise
+        supervised.ask(request | {"holder": reserved.told})
+
+    def _started(self, process: Process, supervised: Supervised) -> Process:
         blocked = supervised.blocked()
         if blocked is None:  # it was cancelled already, or its supervisor has died
-            return Begun(process, supervised)
+            return process
         at = config.now()
         try:
             told = Identity(*blocked, at)
             process = processes.started(self.store, process, told, **self._stamp())
         except GfsError:
             supervised.abort()
-            supervised.close()
             raise
         supervised.go()
-        return Begun(process, supervised)
+        return process
 
     def _never_started(self, process: Process, error: GfsError) -> None:
         """Record that what was intended was not started; have the error say so.

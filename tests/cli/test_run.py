@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from clirun import SCRIPT, process
+from clirun import SCRIPT, heeding_signals, process
 from flowrepo import put
 from gitrepo import MAIN, become_nobody, child, code_of, git, let_others_in
 from runlab import eventually, is_alive
@@ -281,7 +281,8 @@ def test_a_client_that_is_ended_changes_nothing_for_the_process(here, number):
     os.mkfifo("fifo")
     words = [SCRIPT, *C, "--", "sh", "-c", "echo begun; cat fifo; exit 7"]
     env = os.environ | {"GFS_REPO": str(here.folder)}
-    client = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with heeding_signals():
+        client = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert client.stdout.readline() == b"begun\n"
     client.send_signal(number)
     _, err = client.communicate()

@@ -184,10 +184,11 @@ def test_both_are_killed_after_a_step(cli, monkeypatch, step):
 
 CLIENT = (
     (Launch, "_has_taken", DONE, {1}),  # nothing was recorded: the next call is the first
+    (process, "_spawned", DONE, {1}),
+    (Supervised, "__init__", DONE, {1}),
     (Launch, "_intended", LOST, {0}),
     (Launch, "_request", LOST, {0}),
-    (process, "_spawned", LOST, {0}),
-    (Supervised, "__init__", DONE, {1}),
+    (Supervised, "ask", DONE, {1}),
     (Supervised, "blocked", DONE, {1}),
     (processes, "started", DONE, {1}),
     (Supervised, "go", DONE, {1}),
