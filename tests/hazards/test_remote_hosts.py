@@ -178,6 +178,29 @@ def test_l1_another_hosts_lock_file_proves_nothing(hosts):
     assert claimed["worker"] in refused.err
 
 
+@pytest.mark.req("C-12", "L1")
+def test_l1_what_may_start_once_is_not_started_offline(hosts, tmp_path):
+    """Neither host could know that the other one has not started it as well."""
+    one, _ = hosts
+    effect = tmp_path / "effect"
+    one("task", "add", "f-1", "Read", "--id", "t1")
+    command = ("--", "sh", "-c", f"echo x >>{effect}")
+    for named in (("--flow", "f-1", "--task", "t1"), ("--call-id", "once")):
+        for cli in hosts:
+            refused = cli.run("run", *named, *command, env={"GFS_OFFLINE": "1"})
+            assert refused.code == 3, refused
+            assert "run intend needs the remote" in refused.err
+            assert not effect.exists()
+            assert cli.json("inbox", "--peek")["events"] == []
+        one("run", *named, *command)
+        assert effect.read_text() == "x\n"
+        again = one.run("run", *named, *command, env={"GFS_OFFLINE": "1"})
+        assert again.code == (0 if "--call-id" in named else 3), again
+        assert effect.read_text() == "x\n"
+        effect.unlink()
+    assert hosts[0].run("run", "--", "true", env={"GFS_OFFLINE": "1"}).code == 0
+
+
 # ── killed ──────────────────────────────────────────────────────────────────────────────────────
 
 
