@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from flowrepo import Lab, imported, put
 from gitrepo import MAIN, child, code_of, fsck, git, overwrite
 from hostbench import main_of, remote, subjects
 
-from gitflowstate import cgit, documents
+from gitflowstate import cgit, documents, identity, runlocks
 from gitflowstate.model import flow_path
 
 
@@ -199,6 +200,26 @@ def test_l1_what_may_start_once_is_not_started_offline(hosts, tmp_path):
         assert effect.read_text() == "x\n"
         effect.unlink()
     assert hosts[0].run("run", "--", "true", env={"GFS_OFFLINE": "1"}).code == 0
+
+
+@pytest.mark.req("C-12", "A13")
+def test_c12_a_host_of_the_same_name_and_another_boot_ends_nothing(hosts):
+    """Of two hosts that have one name neither is the other one, started again."""
+    one, two = hosts
+    folder = one.folder.parent
+    os.mkfifo(folder / "fifo")
+    process = one.json("run", "--detach", "--", "cat", str(folder / "fifo"))["id"]
+    lock = Path(runlocks.lock_path(one.gitdir, process))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(identity, "boot_id", lambda: "another")
+        for words in (("sync",), ("inbox", "--all"), ("ps",)):
+            assert two.run(*words).code == 0
+        assert [row["state"] for row in two.json("ps")["processes"]] == ["running"]
+        assert lock.exists()
+    (folder / "fifo").write_text("x")
+    while runlocks.is_held(lock):
+        time.sleep(0.01)
+    one.run("sync")
 
 
 # ── killed ──────────────────────────────────────────────────────────────────────────────────────
