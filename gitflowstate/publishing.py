@@ -2,7 +2,9 @@
 
 Rules: the remote decides, and the ref here is a cache of it; nothing is acknowledged that was not
 read back from there. A push whose answer was lost is looked for; it may be sent again as it is,
-since its commit is the same and can land only once. Nothing here is moved over what only we have.
+since its commit is the same and can land only once. Where another has sent the same commit, of the
+same op in the same second, that race is lost all the same. Nothing here is moved over what only we
+have.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from gitflowstate.governed import GOVERNED
 from gitflowstate.location import TRACKED
 from gitflowstate.locks import repository_lock
 from gitflowstate.movers import Local
-from gitflowstate.ports import Remote
+from gitflowstate.ports import IS_THERE, Remote
 from gitflowstate.reconcile import Standing
 
 PATIENCE_S = 30.0  # for one op to get through, races included
@@ -217,13 +219,14 @@ class PublishedRefs:
         except GfsError as error:  # a disk that fails here hides it as well
             attempts.unseen(error, refused=refusal is not None)
             return None
-        if within:
+        # What we never sent is another's, made in the same second of the same op: ours comes after.
+        if within and (refusal is None or attempts.is_open):
             return True
         if there != old:
             self._races += 1
             attempts.passed()
             return False
-        attempts.again(refusal)
+        attempts.again(None if refusal == IS_THERE else refusal)
         return None
 
     def _note(self, old: Oid | None, new: Oid) -> None:
