@@ -19,7 +19,7 @@ from gitflowstate import identity, outputs, processes, runfiles, runlocks, settl
 from gitflowstate.adapters.process import Reserved, Sink, Supervised
 from gitflowstate.cli import config
 from gitflowstate.cli.session import Session
-from gitflowstate.errors import GfsError, Unavailable
+from gitflowstate.errors import GfsError, Unavailable, Uncertain
 from gitflowstate.processes import Identity, Intended, Wanted
 from gitflowstate.processmodel import Process, has_ended
 from gitflowstate.store import Store
@@ -107,18 +107,28 @@ class Launch:
         fresh = False
         try:
             process, fresh = self._intended()
+        except Uncertain:
+            raise  # it may be recorded, and then the lock tells that it came to nothing
+        except GfsError:
+            self._withdraw(reserved)
+            raise
         finally:
             if not fresh:
                 supervised.discard()
         if not fresh:
-            if has_ended(process):
-                reserved.drop()
+            self._withdraw(reserved, ended=has_ended(process))
             return None
         try:
             return Begun(self._started(process, supervised, reserved), supervised)
         except GfsError:
             supervised.close()
             raise
+
+    @staticmethod
+    def _withdraw(reserved: Reserved, *, ended: bool = False) -> None:
+        """Leave no lock of ours for a call that another host started: it would tell its death."""
+        if ended or reserved.made:
+            reserved.drop()
 
     def _started(self, process: Process, supervised: Supervised, reserved: Reserved) -> Process:
         folder = runfiles.run_folder(self.gitdir, self.id)

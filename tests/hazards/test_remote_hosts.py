@@ -21,6 +21,7 @@ from hostbench import main_of, remote, subjects
 
 from gitflowstate import cgit, documents, identity, runlocks
 from gitflowstate.model import flow_path
+from gitflowstate.processmodel import process_id
 
 
 @pytest.fixture
@@ -220,6 +221,60 @@ def test_c12_a_host_of_the_same_name_and_another_boot_ends_nothing(hosts):
     while runlocks.is_held(lock):
         time.sleep(0.01)
     one.run("sync")
+
+
+@pytest.fixture
+def once(hosts):
+    """Return a call that lasts until its pipe is written to, which is done at the end."""
+    one, _ = hosts
+    pipe = one.folder.parent / "pipe"
+    os.mkfifo(pipe)
+    yield ("run", "--call-id", "once", "--detach", "--json", "--", "cat", str(pipe))
+    os.close(os.open(pipe, os.O_RDWR))  # which waits for nobody
+    for cli in hosts:
+        while runlocks.is_held(runlocks.lock_path(cli.gitdir, process_id("local", "once"))):
+            time.sleep(0.01)
+        cli.run("sync")
+
+
+@pytest.mark.req("C-12", "R-TJ-03")
+@pytest.mark.parametrize("how", ["in turn", "out of reach"])
+def test_c12_a_call_that_another_clone_started_is_not_ended_by_a_repeat(hosts, bare, once, how):
+    """Both clones are on one host, and only one of them has the lock of the process."""
+    one, two = hosts
+    if how == "out of reach":
+        bare.rename(f"{bare}-away")
+        assert two.run(*once).code == 75
+        Path(f"{bare}-away").rename(bare)
+    began = one.run(*once).data
+    if how == "in turn":
+        again = two.run(*once).data
+        assert (again["id"], again["repeated"]) == (began["id"], True)
+    two.run("sync")
+    for cli in (two, one):
+        assert cli.run("inbox", "--all").code == 0
+        (row,) = cli.run("ps", "--json").data["processes"]
+        assert row["state"] == "running"
+    assert subjects(bare)[-1].startswith(f"{began['id']} run start")
+
+
+@pytest.mark.req("C-12", "R-TJ-03")
+def test_c12_of_two_clones_that_start_a_call_at_once_one_does(hosts, bare, once, tmp_path):
+    one, two = hosts
+
+    def start(cli):
+        done = cli.process(*once)
+        (tmp_path / f"{cli.folder.name}.json").write_text(done.out)
+        assert done.code == 0, done
+
+    at_once(*[lambda cli=cli: start(cli) for cli in hosts])
+    told = [json.loads((tmp_path / f"{name}.json").read_text())["data"] for name in ("one", "two")]
+    assert sorted(each["repeated"] for each in told) == [False, True]
+    for cli in (two, one):
+        cli.run("sync")
+        assert cli.run("inbox", "--all").code == 0
+        (row,) = cli.run("ps", "--json").data["processes"]
+        assert row["state"] == "running"
 
 
 # ── killed ──────────────────────────────────────────────────────────────────────────────────────
