@@ -10,7 +10,7 @@ have.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from gitflowstate import reconcile
@@ -82,6 +82,7 @@ class PublishedRefs:
         self.remote = remote
         self.patience_s = patience_s
         self.asked = False  # whether the remote has answered since this began
+        self.catch_up: Callable[[], None] | None = None  # publishes what may be at any time
         self._fresh = False  # whether main is as the remote had it a moment ago
         self._looked = time.monotonic()
         self._until: float | None = None  # when the op that is in work is given up
@@ -153,6 +154,9 @@ class PublishedRefs:
             if found is not None or self.repo.ref(TRACKED) is None:
                 self.ask()  # it may be there, and we were killed before that was noted
                 found = follow(self.repo)
+                if found is not None and self.catch_up is not None:
+                    self.catch_up()
+                    found = follow(self.repo)
                 if found is not None or self.repo.ref(TRACKED) is None:
                     raise _unsynced(found)
             self._until, self._races = time.monotonic() + self.patience_s, 0

@@ -42,8 +42,15 @@ def published(
     assert place.remote is not None
     way = transport(place.gitdir, place.remote, long=long, reading=reading)
     refs = PublishedRefs(repo, way, patience_s=config.remote_timeout())
+    refs.catch_up = lambda: _publish_ends(repo, refs)
     output.about = About(repo, place, way, refs)
     return refs
+
+
+def _publish_ends(repo: Repository, refs: PublishedRefs) -> None:
+    from gitflowstate import syncing  # start-up: hardly ever
+
+    syncing.publish_ends(repo, refs, at=config.now())
 
 
 def queued(repo: Repository, place: Location) -> QueuedRefs:

@@ -277,6 +277,59 @@ def test_c12_of_two_clones_that_start_a_call_at_once_one_does(hosts, bare, once,
         assert row["state"] == "running"
 
 
+def ended(cli, process):
+    """Wait until the supervisor of a process has gone."""
+    while runlocks.is_held(runlocks.lock_path(cli.gitdir, process)):
+        time.sleep(0.01)
+
+
+def states(cli):
+    return {row["id"]: row["state"] for row in cli.run("ps", "--all", "--json").data["processes"]}
+
+
+@pytest.mark.req("C-12", "R-TJ-12")
+def test_the_end_of_a_detached_process_is_published(hosts, bare):
+    one, two = hosts
+    process = one.run("run", "--detach", "--json", "--", "false").data["id"]
+    ended(one, process)
+    assert states(two) == {process: "failed"}
+    one("note", "f-1", "next")
+    assert [s for s in subjects(bare) if "run settle" in s] == subjects(bare)[-2:-1]
+
+
+@pytest.mark.req("C-12", "R-TJ-12", "L1")
+@pytest.mark.parametrize("moved", [False, True])
+def test_an_end_that_is_queued_stops_no_writer(hosts, bare, tmp_path, moved):
+    one, two = hosts
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    process = one.run("run", "--detach", "--json", "--", "cat", str(pipe)).data["id"]
+    bare.rename(f"{bare}-away")
+    pipe.write_text("x")
+    ended(one, process)
+    assert states(one) == {process: "completed"}
+    Path(f"{bare}-away").rename(bare)
+    if moved:
+        two("note", "f-1", "meanwhile")
+    one("note", "f-1", "next")
+    assert states(two) == {process: "completed"}
+    assert [s.split(":")[0] for s in subjects(bare)][-2:] == [
+        f"{process} run settle", f"f-1 r{2 + moved} note",
+    ]  # fmt: skip
+
+
+@pytest.mark.req("C-12", "F10")
+def test_what_a_person_queued_is_published_by_nobody_else(hosts, bare):
+    one, _ = hosts
+    head = main_of(bare)
+    assert one.run("note", "f-1", "mine", env={"GFS_OFFLINE": "1"}).code == 0
+    process = one.run("run", "--detach", "--json", "--", "true", env={"GFS_OFFLINE": "1"}).data
+    ended(one, process["id"])
+    assert states(one) == {process["id"]: "completed"}
+    assert one.run("note", "f-1", "next").code == 4
+    assert main_of(bare) == head
+
+
 # ── killed ──────────────────────────────────────────────────────────────────────────────────────
 
 
