@@ -17,6 +17,7 @@ from gitflowstate.cli import config, output
 from gitflowstate.errors import Denied, GfsError, NotFound, Rejected, Unavailable
 from gitflowstate.git import Repository
 from gitflowstate.location import TRACKED, Location
+from gitflowstate.movers import Refs
 from gitflowstate.publishing import PublishedRefs, QueuedRefs, standing
 from gitflowstate.queueing import QUEUED
 from gitflowstate.reconcile import Standing
@@ -69,11 +70,14 @@ def joined(repo: Repository, place: Location, *, writing: bool, offline: bool) -
         return {"refs": queued(repo, place), "definition": QUEUED}
     refs = published(repo, place, reading=not writing)
     if not writing:
-        _ask(refs)
+        ask(refs)
     return {"refs": refs}
 
 
-def _ask(refs: PublishedRefs) -> None:
+def ask(refs: Refs) -> None:
+    """Bring what is new at the remote, if one decides; warn where it does not answer."""
+    if not isinstance(refs, PublishedRefs) or refs.asked:
+        return
     try:
         refs.ask()
     except (Unavailable, Denied, NotFound) as error:

@@ -297,6 +297,30 @@ def test_the_end_of_a_detached_process_is_published(hosts, bare):
     assert [s for s in subjects(bare) if "run settle" in s] == subjects(bare)[-2:-1]
 
 
+@pytest.mark.req("X-40")
+def test_an_inbox_tells_what_ended_on_another_host(hosts, bare):
+    one, two = hosts
+    mine = {"GFS_SESSION": "s"}
+
+    def run():
+        process = one.run("run", "--detach", "--json", "--", "true", env=mine).data["id"]
+        ended(one, process)
+        return process
+
+    process = run()
+    told = two.run("inbox", "--json", env=mine)
+    assert told.envelope["remote"]["asked"]
+    assert [event["event"] for event in told.data["events"]] == [process]
+    assert two.run("inbox", "--ack-all", env=mine).code == 0
+    later = run()
+    bare.rename(f"{bare}-away")
+    deaf = two.run("inbox", "--json", env=mine)
+    assert (deaf.code, deaf.data["events"]) == (0, [])
+    assert "this is what was known here" in deaf.err
+    Path(f"{bare}-away").rename(bare)
+    assert later in two("inbox", env=mine)
+
+
 @pytest.mark.req("C-12", "R-TJ-12", "L1")
 @pytest.mark.parametrize("moved", [False, True])
 def test_an_end_that_is_queued_stops_no_writer(hosts, bare, tmp_path, moved):
