@@ -81,7 +81,7 @@ class PublishedRefs:
         self.repo = repo
         self.remote = remote
         self.patience_s = patience_s
-        self.asked = False  # whether the remote has answered since this began
+        self.tried = self.asked = False  # whether the remote was asked, and whether it answered
         self.catch_up: Callable[[], None] | None = None  # publishes what may be at any time
         self._fresh = False  # whether main is as the remote had it a moment ago
         self._looked = time.monotonic()
@@ -116,6 +116,7 @@ class PublishedRefs:
         Raises Unavailable or Denied; Corrupt where history was taken back there.
         """
         before = self.repo.ref(TRACKED)
+        self.tried = True
         try:
             found = self.remote.track(MAIN, TRACKED)
         except Unavailable as error:
@@ -124,9 +125,10 @@ class PublishedRefs:
             # A lock that a dead process left is cleared, any other is named with its age.
             self.repo.move(TRACKED, before, before, "", int(time.time()))
             found = self.remote.track(MAIN, TRACKED)
+        self.asked = True
         if found == "replaced" or (found == "absent" and before is not None):
             raise self._replaced(before)
-        self.asked = self._fresh = True
+        self._fresh = True
         follow(self.repo)
 
     def _replaced(self, before: Oid | None) -> Corrupt:
@@ -193,6 +195,7 @@ class PublishedRefs:
         """
         left = self.patience_s if self._until is None else self._until - time.monotonic()
         attempts = Attempts(left, self._races)
+        self.tried = True
         while True:
             try:
                 refusal = self.remote.push(ref, old, new)

@@ -25,13 +25,12 @@ from gitflowstate.message import decode_trailers
 from gitflowstate.movers import Chain
 from gitflowstate.ops import FlowOp, Observe
 from gitflowstate.outcomes import Outcome
-from gitflowstate.processops import RunLose, RunSettle, RunStart
+from gitflowstate.processops import FACTS
 from gitflowstate.publishing import PublishedRefs, standing
 from gitflowstate.store import Store
 
 OFFLINE, REJECTED = "refs/gfs/offline", "refs/gfs/rejected"
 _ATTEMPTS = 1000
-_ENDS = (RunStart.TAG, RunSettle.TAG, RunLose.TAG)
 
 
 class Fate(NamedTuple):
@@ -146,6 +145,7 @@ def _fetch(repo: Repository, refs: PublishedRefs, *, republish: bool) -> None:
         refs.ask()
         return
     found = refs.remote.track(MAIN, TRACKED)
+    refs.asked = True
     if found == "absent":
         refs.land(MAIN, None, _main(repo))
     elif found == "replaced":
@@ -167,7 +167,7 @@ def publish_ends(repo: Repository, refs: PublishedRefs, *, at: Time) -> None:
     """
     theirs = repo.ref(TRACKED)
     queue = theirs and standing(repo, _main(repo), theirs).queued
-    if queue and all(_told(repo, oid).op in _ENDS for oid in queue):
+    if queue and all(_told(repo, oid).op in FACTS for oid in queue):
         while (done := _round(repo, refs, at)) is None:
             refs.ask()
         repo.warnings += [f"{f.op} is refused, kept: {f.kept}" for f in done.fates if f.refused]

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gitflowstate import cgit
+from gitflowstate import cgit, prose
 from gitflowstate.adapters.transport import Transport
 from gitflowstate.cli import config, output
 from gitflowstate.errors import Denied, GfsError, NotFound, Rejected, Unavailable
@@ -142,17 +142,24 @@ class About:
             return len(standing(self._repo, ours, theirs).queued)
         return None
 
-    def text(self) -> str:
-        """Return it for a person: a line where something is queued or was not asked."""
+    def text(self, *, failed: bool) -> str:
+        """Return it for a person: a line where something is queued or was not asked.
+
+        Beside a refusal: what is queued is not what was refused.
+        """
         known, lines = self.data(), []
         if known["queued"]:
             count = known["queued"]
             them = "one is" if count == 1 else f"{count} are"
-            lines.append(f"note: recorded here, not yet at the remote: {them} queued; gfs sync")
+            what = f"recorded here, not yet at the remote: {them} queued"
+            if failed:
+                what = f"{prose.count(count, 'earlier operation')} queued here, not at the remote"
+            lines.append(f"note: {what}; gfs sync")
         if not known["asked"]:
             when = self._way.asked()
             age = "never" if when is None else f"{_span(time.time() - when)} ago"
-            how = "the remote was not asked" if self._refs is None else "the remote was not heard"
+            tried = self._refs is not None and self._refs.tried
+            how = f"the remote was not {'heard' if tried else 'asked'}"
             lines.append(f"note: {how}; it last answered {age}")
         return "\n".join(lines)
 
