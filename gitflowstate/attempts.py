@@ -35,6 +35,11 @@ class Attempts:
         self._unsent = self._dropped = 0
         self._open = False  # whether one may still be under way
 
+    @property
+    def is_open(self) -> bool:
+        """Whether one that was sent may have arrived, and its answer was lost."""
+        return self._open
+
     def rest(self) -> None:
         """Wait a while that grows, and differs from that of others."""
         time.sleep(reconcile.pause(self._count, random()))  # noqa: S311  jitter

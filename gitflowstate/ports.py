@@ -78,6 +78,9 @@ class Cursors(Protocol):
 Tracked = Literal["here", "absent", "replaced"]
 
 
+IS_THERE = "up to date"  # why a push moved nothing: the ref held the very commit
+
+
 class Remote(Protocol):
     """The origin of a repository: its refs, read and moved one at a time."""
 
@@ -99,8 +102,8 @@ class Remote(Protocol):
     def push(self, name: str, old: str | None, new: str) -> str | None:
         """Move a ref there from a value to a commit; return why it was refused, None if it moved.
 
-        Raises NotSent where nothing left this machine, Unknown where no answer came after
-        something did: the ref has to be looked at.
+        That is IS_THERE where it held the commit. Raises NotSent where nothing left this machine,
+        Unknown where no answer came after something did: the ref has to be looked at.
         """
 
     def try_push(self, name: str, commit: str) -> None:

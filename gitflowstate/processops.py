@@ -124,3 +124,6 @@ class RunLose(ServingOp):
 
 UNION: tuple[type[ProcessOp], ...] = (RunIntend, RunStart, RunSettle, RunLose)
 BY_TAG: dict[str, type[Op]] = {op.TAG: op for op in UNION}
+
+# What became of a process once its start was intended: nobody has to decide about it.
+FACTS = (RunStart.TAG, RunSettle.TAG, RunLose.TAG)

@@ -2,13 +2,15 @@
 
 Rules: the remote decides, and the ref here is a cache of it; nothing is acknowledged that was not
 read back from there. A push whose answer was lost is looked for; it may be sent again as it is,
-since its commit is the same and can land only once. Nothing here is moved over what only we have.
+since its commit is the same and can land only once. Where another has sent the same commit, of the
+same op in the same second, that race is lost all the same. Nothing here is moved over what only we
+have.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from gitflowstate import reconcile
@@ -21,7 +23,7 @@ from gitflowstate.governed import GOVERNED
 from gitflowstate.location import TRACKED
 from gitflowstate.locks import repository_lock
 from gitflowstate.movers import Local
-from gitflowstate.ports import Remote
+from gitflowstate.ports import IS_THERE, Remote
 from gitflowstate.reconcile import Standing
 
 PATIENCE_S = 30.0  # for one op to get through, races included
@@ -79,7 +81,8 @@ class PublishedRefs:
         self.repo = repo
         self.remote = remote
         self.patience_s = patience_s
-        self.asked = False  # whether the remote has answered since this began
+        self.tried = self.asked = False  # whether the remote was asked, and whether it answered
+        self.catch_up: Callable[[], None] | None = None  # publishes what may be at any time
         self._fresh = False  # whether main is as the remote had it a moment ago
         self._looked = time.monotonic()
         self._until: float | None = None  # when the op that is in work is given up
@@ -113,6 +116,7 @@ class PublishedRefs:
         Raises Unavailable or Denied; Corrupt where history was taken back there.
         """
         before = self.repo.ref(TRACKED)
+        self.tried = True
         try:
             found = self.remote.track(MAIN, TRACKED)
         except Unavailable as error:
@@ -121,9 +125,10 @@ class PublishedRefs:
             # A lock that a dead process left is cleared, any other is named with its age.
             self.repo.move(TRACKED, before, before, "", int(time.time()))
             found = self.remote.track(MAIN, TRACKED)
+        self.asked = True
         if found == "replaced" or (found == "absent" and before is not None):
             raise self._replaced(before)
-        self.asked = self._fresh = True
+        self._fresh = True
         follow(self.repo)
 
     def _replaced(self, before: Oid | None) -> Corrupt:
@@ -151,6 +156,9 @@ class PublishedRefs:
             if found is not None or self.repo.ref(TRACKED) is None:
                 self.ask()  # it may be there, and we were killed before that was noted
                 found = follow(self.repo)
+                if found is not None and self.catch_up is not None:
+                    self.catch_up()
+                    found = follow(self.repo)
                 if found is not None or self.repo.ref(TRACKED) is None:
                     raise _unsynced(found)
             self._until, self._races = time.monotonic() + self.patience_s, 0
@@ -187,6 +195,7 @@ class PublishedRefs:
         """
         left = self.patience_s if self._until is None else self._until - time.monotonic()
         attempts = Attempts(left, self._races)
+        self.tried = True
         while True:
             try:
                 refusal = self.remote.push(ref, old, new)
@@ -217,13 +226,14 @@ class PublishedRefs:
         except GfsError as error:  # a disk that fails here hides it as well
             attempts.unseen(error, refused=refusal is not None)
             return None
-        if within:
+        # What we never sent is another's, made in the same second of the same op: ours comes after.
+        if within and (refusal is None or attempts.is_open):
             return True
         if there != old:
             self._races += 1
             attempts.passed()
             return False
-        attempts.again(refusal)
+        attempts.again(None if refusal == IS_THERE else refusal)
         return None
 
     def _note(self, old: Oid | None, new: Oid) -> None:

@@ -1,12 +1,14 @@
 """What became of a process whose end nobody recorded, as this machine's files tell it.
 
 Rules: a record of the end is the truth; without one, a lock that nobody holds means `lost`, and so
-does another boot of this host; in all else nothing is known, and nothing is recorded. Nothing is
-ever adopted, and nothing is started again (architecture, section 3; C-12).
+does another boot of this host; in all else nothing is known, and nothing is recorded. A host is not
+known by its name alone where others share the flows: two may have the same. Nothing is ever
+adopted, and nothing is started again (architecture, section 3; C-12).
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import time
@@ -17,6 +19,7 @@ from pathlib import Path
 from gitflowstate import identity, processes, runfiles, runlocks
 from gitflowstate.errors import Corrupt
 from gitflowstate.kinds import Time
+from gitflowstate.location import REMOTE
 from gitflowstate.processes import End, Identity
 from gitflowstate.processmodel import Process, has_ended
 from gitflowstate.runfiles import Exit
@@ -68,7 +71,18 @@ def fate(gitdir: Path, process: Process) -> Exit | str | None:
         told = False  # not written by its supervisor
     if process.boot_id == identity.boot_id():
         return DIED if told is False else None
-    return RESTARTED if process.host == socket.gethostname() else None
+    return RESTARTED if _was_here(gitdir, process) else None
+
+
+def _was_here(gitdir: Path, process: Process) -> bool:
+    """Tell whether a process of another boot was one of this host.
+
+    Where there is a remote its name may be another's as well: a lock or a folder shows that it was.
+    """
+    if process.host != socket.gethostname():
+        return False
+    left = runlocks.lock_path(gitdir, process.id), runfiles.run_folder(gitdir, process.id)
+    return not os.path.lexists(gitdir / REMOTE) or any(map(os.path.lexists, left))
 
 
 def _is_of(told: Exit, process: Process) -> bool:

@@ -25,6 +25,7 @@ from gitflowstate.message import decode_trailers
 from gitflowstate.movers import Chain
 from gitflowstate.ops import FlowOp, Observe
 from gitflowstate.outcomes import Outcome
+from gitflowstate.processops import FACTS
 from gitflowstate.publishing import PublishedRefs, standing
 from gitflowstate.store import Store
 
@@ -144,6 +145,7 @@ def _fetch(repo: Repository, refs: PublishedRefs, *, republish: bool) -> None:
         refs.ask()
         return
     found = refs.remote.track(MAIN, TRACKED)
+    refs.asked = True
     if found == "absent":
         refs.land(MAIN, None, _main(repo))
     elif found == "replaced":
@@ -156,6 +158,19 @@ def _between(repo: Repository, began: Oid | None, done: Synced) -> int:
         return 0
     own = sum(fate.commit is not None for fate in done.fates)
     return max(0, len(standing(repo, began, done.head).newer) - own)
+
+
+def publish_ends(repo: Repository, refs: PublishedRefs, *, at: Time) -> None:
+    """Publish a queue of what became of processes, which nobody has to decide; leave any other.
+
+    For who holds the lock. What is refused by now is kept, with a warning. Raises as `sync` does.
+    """
+    theirs = repo.ref(TRACKED)
+    queue = theirs and standing(repo, _main(repo), theirs).queued
+    if queue and all(_told(repo, oid).op in FACTS for oid in queue):
+        while (done := _round(repo, refs, at)) is None:
+            refs.ask()
+        repo.warnings += [f"{f.op} is refused, kept: {f.kept}" for f in done.fates if f.refused]
 
 
 # ── one round: until the remote stands still for one push ───────────────────────────────────────

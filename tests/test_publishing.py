@@ -143,6 +143,28 @@ def test_two_hosts_write_at_once_and_nothing_is_lost(bare, two, scale):
     sound(bare, *two)
 
 
+@pytest.mark.req("C8")
+@pytest.mark.parametrize("late", ["before the look", "after the look"])
+def test_the_same_op_of_two_in_one_second_is_recorded_twice(bare, two, late):
+    """Their commits are the same one: it landed once, and so only one of them is acknowledged."""
+    one, two_ = two
+    one.create()
+    two_.refs.ask()
+
+    def overtaken(real):
+        two_.note("same")
+        return real()
+
+    def decided_there(_):
+        two_.note("same")
+        return "[remote rejected] (failed to update ref)"
+
+    one.way.plan("push", overtaken if late == "before the look" else decided_there)
+    assert one.note("same").flow.revision == 3
+    assert subjects(bare)[2:] == ["f-1 r2 note: same", "f-1 r3 note: same"]
+    sound(bare, *two)
+
+
 # ── refusals are confirmed ──────────────────────────────────────────────────────────────────────
 
 

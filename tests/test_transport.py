@@ -16,6 +16,7 @@ from gitflowstate.adapters.transport import Transport
 from gitflowstate.delivery import NotSent
 from gitflowstate.errors import Denied, Rejected, Unavailable, Usage
 from gitflowstate.location import TRACKED
+from gitflowstate.ports import IS_THERE
 
 SECRET = "t0p-secret"
 
@@ -98,6 +99,7 @@ def test_main_is_pushed_and_what_the_remote_has_is_known_afterwards(lab, bare):
     assert remote.push(MAIN, None, head) is None
     assert lab.repo.ref(TRACKED) == head
     assert git(bare, "rev-parse", MAIN) == head
+    assert remote.push(MAIN, head, head) == IS_THERE
     lab.update("on")
     assert remote.push(MAIN, None, lab.head)  # another value was there
     assert lab.repo.ref(TRACKED) == git(bare, "rev-parse", MAIN) == head

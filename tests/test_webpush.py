@@ -16,6 +16,7 @@ from gitflowstate.adapters.transport import Transport
 from gitflowstate.adapters.webpush import Answer
 from gitflowstate.delivery import NotSent, Unknown
 from gitflowstate.errors import Denied
+from gitflowstate.ports import IS_THERE
 
 ONE, TWO = "1" * 40, "2" * 40
 OPTIONS = "ok\nok\nunsupported\n"
@@ -26,7 +27,7 @@ OPTIONS = "ok\nok\nunsupported\n"
     [
         (f"{OPTIONS}{ONE} {MAIN}\n\nok {MAIN}\n\n{TWO} {MAIN}\n@{MAIN} HEAD\n\n", (None, TWO)),
         (f"{OPTIONS}\nok {MAIN}\n\n{TWO} {MAIN}\n\n", (None, TWO)),  # there was nothing before
-        (f"{OPTIONS}\nok {MAIN} up to date\n\n{TWO} {MAIN}\n\n", (None, TWO)),
+        (f"{OPTIONS}\nok {MAIN} up to date\n\n{TWO} {MAIN}\n\n", (IS_THERE, TWO)),
         (f"{OPTIONS}\nok {MAIN}\n\n{TWO} refs/heads/other\n\n", (None, "")),
         (f"{OPTIONS}\nok {MAIN}\n\n\n", (None, "")),
         (f"{OPTIONS}\nok {MAIN}\n\n{TWO} {MAIN}\n", (None, None)),  # cut off
@@ -102,7 +103,7 @@ def test_what_was_read_back_answers_one_question_and_no_other(lab, bare, way):
     lab.update("more")
     git(bare, "fetch", "-q", lab.gitdir, f"{MAIN}:{MAIN}")
     assert way.refs(MAIN) == {MAIN: lab.head}
-    assert way.push(MAIN, lab.head, lab.head) is None
+    assert way.push(MAIN, lab.head, lab.head) == IS_THERE
     lab.update("still more")
     git(bare, "fetch", "-q", lab.gitdir, f"{MAIN}:{MAIN}")
     way.track(MAIN, "refs/gfs/remote/main")

@@ -43,6 +43,7 @@ class Reserved:
         self.gitdir = gitdir
         self.told = json.dumps({"session": session, "host": socket.gethostname()})[:-1].encode()
         self.lock = self.slot = -1
+        self.made = False  # whether there was no lock of an earlier try, which tells how it ended
 
     def take(self) -> bool:
         """Take both; False where the process has its lock held by somebody else.
@@ -50,6 +51,7 @@ class Reserved:
         Raises Unavailable where every slot is taken, and the errors of a disk.
         """
         with reported("lock", self.path):
+            self.made = not os.path.lexists(self.path)
             self.lock = runlocks.hold(self.path)
             if self.lock < 0:
                 return False
@@ -67,7 +69,7 @@ class Reserved:
         self.lock = self.slot = -1
 
     def drop(self) -> None:
-        """Remove the lock again: nothing was intended."""
+        """Remove the lock again: nothing was intended here."""
         runlocks.drop(self.path)
 
 

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from gitflowstate import cgit
 from gitflowstate.delivery import NotSent, Unknown
 from gitflowstate.errors import Denied, GfsError, NotFound, Rejected, Unavailable
-from gitflowstate.ports import Tracked
+from gitflowstate.ports import IS_THERE, Tracked
 
 TIMEOUT_S = 120.0
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -141,6 +141,8 @@ class GitRemote:
         for line in out.splitlines():
             flag, tab, rest = line.partition("\t")
             if tab and rest.startswith(f"{new}:{name}\t"):
+                if flag == "=":
+                    return IS_THERE
                 return None if flag != "!" else cgit.plain(rest.rsplit("\t", 1)[-1])
         if code == 0:
             return None

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from gitflowstate.ports import IS_THERE
+
 _UNSAID = "expecting report"  # what the helper says where the server said nothing of the ref
 
 
@@ -55,6 +57,8 @@ def answer(out: str, name: str) -> Answer:
         ref, _, reason = about.partition(" ")
         if ref == name and verdict in ("ok", "error") and reason != _UNSAID:
             refusal = None if verdict == "ok" else reason or "no reason given"
+            if verdict == "ok" and reason == IS_THERE:
+                refusal = IS_THERE
             return Answer(
                 answered=True, refusal=refusal, there=_held(listed, name) if ended else None
             )

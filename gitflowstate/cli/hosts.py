@@ -11,12 +11,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gitflowstate import cgit
+from gitflowstate import cgit, prose
 from gitflowstate.adapters.transport import Transport
 from gitflowstate.cli import config, output
 from gitflowstate.errors import Denied, GfsError, NotFound, Rejected, Unavailable
 from gitflowstate.git import Repository
 from gitflowstate.location import TRACKED, Location
+from gitflowstate.movers import Refs
 from gitflowstate.publishing import PublishedRefs, QueuedRefs, standing
 from gitflowstate.queueing import QUEUED
 from gitflowstate.reconcile import Standing
@@ -42,8 +43,15 @@ def published(
     assert place.remote is not None
     way = transport(place.gitdir, place.remote, long=long, reading=reading)
     refs = PublishedRefs(repo, way, patience_s=config.remote_timeout())
+    refs.catch_up = lambda: _publish_ends(repo, refs)
     output.about = About(repo, place, way, refs)
     return refs
+
+
+def _publish_ends(repo: Repository, refs: PublishedRefs) -> None:
+    from gitflowstate import syncing  # start-up: hardly ever
+
+    syncing.publish_ends(repo, refs, at=config.now())
 
 
 def queued(repo: Repository, place: Location) -> QueuedRefs:
@@ -62,11 +70,14 @@ def joined(repo: Repository, place: Location, *, writing: bool, offline: bool) -
         return {"refs": queued(repo, place), "definition": QUEUED}
     refs = published(repo, place, reading=not writing)
     if not writing:
-        _ask(refs)
+        ask(refs)
     return {"refs": refs}
 
 
-def _ask(refs: PublishedRefs) -> None:
+def ask(refs: Refs) -> None:
+    """Bring what is new at the remote, if one decides; warn where it does not answer."""
+    if not isinstance(refs, PublishedRefs) or refs.asked:
+        return
     try:
         refs.ask()
     except (Unavailable, Denied, NotFound) as error:
@@ -131,17 +142,24 @@ class About:
             return len(standing(self._repo, ours, theirs).queued)
         return None
 
-    def text(self) -> str:
-        """Return it for a person: a line where something is queued or was not asked."""
+    def text(self, *, failed: bool) -> str:
+        """Return it for a person: a line where something is queued or was not asked.
+
+        Beside a refusal: what is queued is not what was refused.
+        """
         known, lines = self.data(), []
         if known["queued"]:
             count = known["queued"]
             them = "one is" if count == 1 else f"{count} are"
-            lines.append(f"note: recorded here, not yet at the remote: {them} queued; gfs sync")
+            what = f"recorded here, not yet at the remote: {them} queued"
+            if failed:
+                what = f"{prose.count(count, 'earlier operation')} queued here, not at the remote"
+            lines.append(f"note: {what}; gfs sync")
         if not known["asked"]:
             when = self._way.asked()
             age = "never" if when is None else f"{_span(time.time() - when)} ago"
-            how = "the remote was not asked" if self._refs is None else "the remote was not heard"
+            tried = self._refs is not None and self._refs.tried
+            how = f"the remote was not {'heard' if tried else 'asked'}"
             lines.append(f"note: {how}; it last answered {age}")
         return "\n".join(lines)
 

@@ -59,6 +59,10 @@ def inbox(
     if ack or ack_all:
         _acknowledge(session, store, marks, who, ack or [])
         return
+    if session.location.remote is not None:
+        from gitflowstate.cli import hosts  # start-up
+
+        hosts.ask(store.refs)
     settle = settling_for(store, session.actor, writing=writing and not peek)
     found = inboxstore.gather(store, marks, who, settle)
     for problem in [*marks.problems, *(item.said for item in found.broken)]:

@@ -21,7 +21,7 @@ from gitflowstate.adapters.process import ROOT, Reserved, Supervised
 from gitflowstate.cli import config
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.telling import Reader
-from gitflowstate.errors import GfsError, Unavailable
+from gitflowstate.errors import GfsError, Unavailable, Uncertain
 from gitflowstate.processes import End, Identity, Intended, Wanted
 from gitflowstate.processmodel import Process, has_ended
 from gitflowstate.store import Store
@@ -133,12 +133,16 @@ class Launch:
         fresh = False
         try:
             process, fresh = self._intended()
+        except Uncertain:
+            raise  # it may be recorded, and then the lock tells that it came to nothing
+        except GfsError:
+            self._withdraw(reserved)
+            raise
         finally:
             if not fresh:
                 supervised.discard()
         if not fresh:
-            if has_ended(process):
-                reserved.drop()
+            self._withdraw(reserved, ended=has_ended(process))
             return None
         self._ask(process, supervised, reserved)
         try:
@@ -146,6 +150,12 @@ class Launch:
         except GfsError:
             supervised.close()
             raise
+
+    @staticmethod
+    def _withdraw(reserved: Reserved, *, ended: bool = False) -> None:
+        """Leave no lock of ours for a call that another host started: it would tell its death."""
+        if ended or reserved.made:
+            reserved.drop()
 
     def _ask(self, process: Process, supervised: Supervised, reserved: Reserved) -> None:
         """Ask for the process that was intended; what keeps it from that has it never started."""
@@ -208,6 +218,10 @@ class Launch:
             "gitdir": str(self.gitdir),
             "view": str(place.folder) if place.view else "",
             "ref": place.ref,
+            "remote": place.remote or "",
+            "transport": "gitflowstate.adapters.transport",
+            "offline": self.session.offline,
+            "remote_timeout": config.remote_timeout(),
             "trust": [*config.trust()],
             "lock_timeout": self.store.timeout,
             "path": _search_path(wanted.cwd),

@@ -35,7 +35,7 @@ class About(Protocol):
     def data(self) -> dict[str, Any]:
         """Return it as JSON."""
 
-    def text(self) -> str:
+    def text(self, *, failed: bool) -> str:
         """Return it for a person, empty where there is nothing to say."""
 
 
@@ -69,8 +69,8 @@ def _remote() -> dict[str, Any]:
     return {} if about is None else {"remote": about.data()}
 
 
-def _say_about() -> None:
-    text = "" if about is None else about.text()
+def _say_about(*, failed: bool = False) -> None:
+    text = "" if about is None else about.text(failed=failed)
     if text:
         _write(sys.stderr, prose.terminal(text))
 
@@ -94,7 +94,7 @@ def failure(error: GfsError, *, as_json: bool) -> None:
         if violation["message"] not in error.message:
             line = f"{violation['path'] or 'the document'}: {violation['message']}"
             _write(sys.stderr, f"  {prose.terminal(line, lines=False)}")
-    _say_about()
+    _say_about(failed=True)
     if error.hint:
         _write(sys.stderr, f"hint: {prose.terminal(error.hint, lines=False)}")
 

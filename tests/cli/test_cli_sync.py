@@ -357,6 +357,30 @@ def test_history_that_was_taken_back_is_said_and_somebody_decides(bare, one, two
     one("note", "f-1", "on")
 
 
+def test_beside_a_refusal_what_is_queued_is_said_to_be_of_before(bare, one):
+    assert one.run("note", "f-1", "mine", "--offline").code == 0
+    refused = one.run("note", "f-9", "x", "--offline")
+    assert refused.code == 5
+    assert "note: 1 earlier operation queued here, not at the remote; gfs sync" in refused.err
+    assert "recorded here" not in refused.err
+    one("sync")
+
+
+def test_it_is_said_whether_the_remote_was_asked_and_whether_it_answered(bare, one):
+    """Never asked, asked in vain, and asked with an answer that nobody likes are three things."""
+    assert "the remote was not asked" in one.run("note", "f-1", "ghp_" + "a1B2" * 9).err
+    bare.rename(bare.with_name("away.git"))
+    assert "the remote was not heard" in one.run("note", "f-1", "x").err
+    bare.with_name("away.git").rename(bare)
+    one("note", "f-1", "x")
+    git(bare, "update-ref", MAIN, f"{MAIN}~1")
+    refused = one.run("note", "f-1", "y")
+    assert refused.code == 6
+    assert "the remote was" not in refused.err
+    one("sync", "--republish")
+    one("sync", "--republish")
+
+
 # ── beside it ───────────────────────────────────────────────────────────────────────────────────
 
 

@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,9 @@ from flowrepo import Lab, imported, put
 from gitrepo import MAIN, child, code_of, fsck, git, overwrite
 from hostbench import main_of, remote, subjects
 
-from gitflowstate import cgit, documents
+from gitflowstate import cgit, documents, identity, runlocks
 from gitflowstate.model import flow_path
+from gitflowstate.processmodel import process_id
 
 
 @pytest.fixture
@@ -176,6 +178,180 @@ def test_l1_another_hosts_lock_file_proves_nothing(hosts):
     refused = two.run(*words)
     assert refused.code == 4, refused
     assert claimed["worker"] in refused.err
+
+
+@pytest.mark.req("C-12", "L1")
+def test_l1_what_may_start_once_is_not_started_offline(hosts, tmp_path):
+    """Neither host could know that the other one has not started it as well."""
+    one, _ = hosts
+    effect = tmp_path / "effect"
+    one("task", "add", "f-1", "Read", "--id", "t1")
+    command = ("--", "sh", "-c", f"echo x >>{effect}")
+    for named in (("--flow", "f-1", "--task", "t1"), ("--call-id", "once")):
+        for cli in hosts:
+            refused = cli.run("run", *named, *command, env={"GFS_OFFLINE": "1"})
+            assert refused.code == 3, refused
+            assert "run intend needs the remote" in refused.err
+            assert not effect.exists()
+            assert cli.json("inbox", "--peek")["events"] == []
+        one("run", *named, *command)
+        assert effect.read_text() == "x\n"
+        again = one.run("run", *named, *command, env={"GFS_OFFLINE": "1"})
+        assert again.code == (0 if "--call-id" in named else 3), again
+        assert effect.read_text() == "x\n"
+        effect.unlink()
+    assert hosts[0].run("run", "--", "true", env={"GFS_OFFLINE": "1"}).code == 0
+
+
+@pytest.mark.req("C-12", "A13")
+def test_c12_a_host_of_the_same_name_and_another_boot_ends_nothing(hosts):
+    """Of two hosts that have one name neither is the other one, started again."""
+    one, two = hosts
+    folder = one.folder.parent
+    os.mkfifo(folder / "fifo")
+    process = one.json("run", "--detach", "--", "cat", str(folder / "fifo"))["id"]
+    lock = Path(runlocks.lock_path(one.gitdir, process))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(identity, "boot_id", lambda: "another")
+        for words in (("sync",), ("inbox", "--all"), ("ps",)):
+            assert two.run(*words).code == 0
+        assert [row["state"] for row in two.json("ps")["processes"]] == ["running"]
+        assert lock.exists()
+    (folder / "fifo").write_text("x")
+    while runlocks.is_held(lock):
+        time.sleep(0.01)
+    one.run("sync")
+
+
+@pytest.fixture
+def once(hosts):
+    """Return a call that lasts until its pipe is written to, which is done at the end."""
+    one, _ = hosts
+    pipe = one.folder.parent / "pipe"
+    os.mkfifo(pipe)
+    yield ("run", "--call-id", "once", "--detach", "--json", "--", "cat", str(pipe))
+    os.close(os.open(pipe, os.O_RDWR))  # which waits for nobody
+    for cli in hosts:
+        while runlocks.is_held(runlocks.lock_path(cli.gitdir, process_id("local", "once"))):
+            time.sleep(0.01)
+        cli.run("sync")
+
+
+@pytest.mark.req("C-12", "R-TJ-03")
+@pytest.mark.parametrize("how", ["in turn", "out of reach"])
+def test_c12_a_call_that_another_clone_started_is_not_ended_by_a_repeat(hosts, bare, once, how):
+    """Both clones are on one host, and only one of them has the lock of the process."""
+    one, two = hosts
+    if how == "out of reach":
+        bare.rename(f"{bare}-away")
+        assert two.run(*once).code == 75
+        Path(f"{bare}-away").rename(bare)
+    began = one.run(*once).data
+    if how == "in turn":
+        again = two.run(*once).data
+        assert (again["id"], again["repeated"]) == (began["id"], True)
+    two.run("sync")
+    for cli in (two, one):
+        assert cli.run("inbox", "--all").code == 0
+        (row,) = cli.run("ps", "--json").data["processes"]
+        assert row["state"] == "running"
+    assert subjects(bare)[-1].startswith(f"{began['id']} run start")
+
+
+@pytest.mark.req("C-12", "R-TJ-03")
+def test_c12_of_two_clones_that_start_a_call_at_once_one_does(hosts, bare, once, tmp_path):
+    one, two = hosts
+
+    def start(cli):
+        done = cli.process(*once)
+        (tmp_path / f"{cli.folder.name}.json").write_text(done.out)
+        assert done.code == 0, done
+
+    at_once(*[lambda cli=cli: start(cli) for cli in hosts])
+    told = [json.loads((tmp_path / f"{name}.json").read_text())["data"] for name in ("one", "two")]
+    assert sorted(each["repeated"] for each in told) == [False, True]
+    for cli in (two, one):
+        cli.run("sync")
+        assert cli.run("inbox", "--all").code == 0
+        (row,) = cli.run("ps", "--json").data["processes"]
+        assert row["state"] == "running"
+
+
+def ended(cli, process):
+    """Wait until the supervisor of a process has gone."""
+    while runlocks.is_held(runlocks.lock_path(cli.gitdir, process)):
+        time.sleep(0.01)
+
+
+def states(cli):
+    return {row["id"]: row["state"] for row in cli.run("ps", "--all", "--json").data["processes"]}
+
+
+@pytest.mark.req("C-12", "R-TJ-12")
+def test_the_end_of_a_detached_process_is_published(hosts, bare):
+    one, two = hosts
+    process = one.run("run", "--detach", "--json", "--", "false").data["id"]
+    ended(one, process)
+    assert states(two) == {process: "failed"}
+    one("note", "f-1", "next")
+    assert [s for s in subjects(bare) if "run settle" in s] == subjects(bare)[-2:-1]
+
+
+@pytest.mark.req("X-40")
+def test_an_inbox_tells_what_ended_on_another_host(hosts, bare):
+    one, two = hosts
+    mine = {"GFS_SESSION": "s"}
+
+    def run():
+        process = one.run("run", "--detach", "--json", "--", "true", env=mine).data["id"]
+        ended(one, process)
+        return process
+
+    process = run()
+    told = two.run("inbox", "--json", env=mine)
+    assert told.envelope["remote"]["asked"]
+    assert [event["event"] for event in told.data["events"]] == [process]
+    assert two.run("inbox", "--ack-all", env=mine).code == 0
+    later = run()
+    bare.rename(f"{bare}-away")
+    deaf = two.run("inbox", "--json", env=mine)
+    assert (deaf.code, deaf.data["events"]) == (0, [])
+    assert "this is what was known here" in deaf.err
+    Path(f"{bare}-away").rename(bare)
+    assert later in two("inbox", env=mine)
+
+
+@pytest.mark.req("C-12", "R-TJ-12", "L1")
+@pytest.mark.parametrize("moved", [False, True])
+def test_an_end_that_is_queued_stops_no_writer(hosts, bare, tmp_path, moved):
+    one, two = hosts
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    process = one.run("run", "--detach", "--json", "--", "cat", str(pipe)).data["id"]
+    bare.rename(f"{bare}-away")
+    pipe.write_text("x")
+    ended(one, process)
+    assert states(one) == {process: "completed"}
+    Path(f"{bare}-away").rename(bare)
+    if moved:
+        two("note", "f-1", "meanwhile")
+    one("note", "f-1", "next")
+    assert states(two) == {process: "completed"}
+    assert [s.split(":")[0] for s in subjects(bare)][-2:] == [
+        f"{process} run settle", f"f-1 r{2 + moved} note",
+    ]  # fmt: skip
+
+
+@pytest.mark.req("C-12", "F10")
+def test_what_a_person_queued_is_published_by_nobody_else(hosts, bare):
+    one, _ = hosts
+    head = main_of(bare)
+    assert one.run("note", "f-1", "mine", env={"GFS_OFFLINE": "1"}).code == 0
+    process = one.run("run", "--detach", "--json", "--", "true", env={"GFS_OFFLINE": "1"}).data
+    ended(one, process["id"])
+    assert states(one) == {process["id"]: "completed"}
+    assert one.run("note", "f-1", "next").code == 4
+    assert main_of(bare) == head
 
 
 # ── killed ──────────────────────────────────────────────────────────────────────────────────────
