@@ -56,6 +56,7 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
             "SSH_ASKPASS_REQUIRE": "never",
             "GIT_ALLOW_PROTOCOL": _PROTOCOLS,
             "LC_ALL": "C.UTF-8",
+            "LANGUAGE": "",  # it outranks LC_ALL, but for C itself
         }
     )
 

@@ -228,6 +228,15 @@ def test_its_own_configuration_and_the_variable_do(lab, tmp_path):
     assert "given" in told[-1]
 
 
+@pytest.mark.parametrize("language", ["de", "fr:de"])
+def test_what_git_says_is_read_in_the_one_language_it_is_known_in(lab, bare, language):
+    assert way(lab, LANGUAGE=language, LC_ALL="").track(MAIN, TRACKED) == "absent"
+    remote = Transport(lab.gitdir, str(bare), {**os.environ, "LANGUAGE": language}, timeout_s=20)
+    (bare / "HEAD").unlink()
+    with pytest.raises(Unavailable, match="does not appear to be a git repository"):
+        remote.refs(MAIN)
+
+
 def test_who_may_not_come_in_is_told_what_lets_in(lab):
     from gitflowstate.adapters.remote import _access
 
