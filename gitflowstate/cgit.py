@@ -27,6 +27,7 @@ _SETTINGS = (
     "maintenance.auto=false",
     "fetch.writeCommitGraph=false",
     "push.gpgSign=false",
+    "push.pushOption=",  # an empty one drops all of them
     "submodule.recurse=false",
 )
 _PROTOCOLS = "file:git:http:https:ssh"

@@ -23,6 +23,7 @@ from gitflowstate.syscalls import calls, lstat_or_none, read_regular, reported, 
 CLONED = ("refs/remotes/origin/main", MAIN)
 POINTER = ".gfs"
 REMOTE = "gfs/remote"  # in a repository that gfs made: the way to its remote, if it has one
+NAMED = "gfs"  # there: a name that no configuration of a person's is likely to have
 TRACKED = "refs/gfs/remote/main"  # main as the remote last had it
 _FORMAT = "1"  # of a folder: what lies where beside the repository
 _POINTER_LIMIT = 4096
@@ -70,7 +71,7 @@ def made_by_gfs(gitdir: Path) -> Location | None:
             f"{folder} has format {form}; this gfs knows {_FORMAT}", hint="upgrade gitflowstate"
         )
     view = folder != gitdir and ("gfs.view" not in config or is_true(config, "gfs.view"))
-    remote = read_config(f"{gitdir}/{REMOTE}/config").get("remote.origin.url")
+    remote = read_config(f"{gitdir}/{REMOTE}/config").get(f"remote.{NAMED}.url")
     return Location(folder, gitdir, MAIN, writable=True, view=view, remote=remote)
 
 

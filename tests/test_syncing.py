@@ -410,7 +410,7 @@ def test_two_that_have_nothing_in_common_are_not_mixed(tmp_path, two):
     one, _ = two
     other = remote(tmp_path / "other") if (tmp_path / "other").mkdir() is None else None
     imported(other, Change("README", b"x"), parents=())
-    git(one.gitdir / "gfs/remote", "config", "remote.origin.url", str(other))
+    git(one.gitdir / "gfs/remote", "config", "remote.gfs.url", str(other))
     git(one.gitdir, "update-ref", "-d", "refs/gfs/remote/main")
     queue(one, "a")
     head = one.head

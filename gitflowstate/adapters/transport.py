@@ -20,7 +20,7 @@ from gitflowstate import cgit
 from gitflowstate.adapters import webpush
 from gitflowstate.adapters.remote import GitRemote
 from gitflowstate.errors import GfsError, NotFound, Rejected, Unavailable, Usage
-from gitflowstate.location import REMOTE, TRACKED
+from gitflowstate.location import NAMED, REMOTE, TRACKED
 from gitflowstate.ports import Tracked
 from gitflowstate.syscalls import (
     CREATE_FLAGS,
@@ -33,7 +33,6 @@ from gitflowstate.syscalls import (
     write_all,
 )
 
-_NAME = "origin"
 _ASKED = "asked"  # its time is when the remote last answered
 _WEB = ("http://", "https://")
 _LINKS = ("objects", "refs", "packed-refs", "shallow")
@@ -81,7 +80,7 @@ def attach(gitdir: Path, url: str) -> None:
         for name in _LINKS:
             (aside / name).symlink_to(f"../../{name}")
         _write(aside / "HEAD", "ref: refs/heads/main\n")
-        _write(aside / "config", _CONFIG.format(name=_NAME, url=_quoted(url), tracked=TRACKED))
+        _write(aside / "config", _CONFIG.format(name=NAMED, url=_quoted(url), tracked=TRACKED))
         fsync_folder(str(aside))
         try:
             calls.rename(str(aside), str(folder))
@@ -125,7 +124,7 @@ class Transport(GitRemote):
             environment,
             token=token,
             folder=folder,  # wherever we stand, even where there is no folder any more
-            named=_NAME,
+            named=NAMED,
             timeout_s=timeout_s,
         )
         self.objects = gitdir / "objects"
@@ -142,7 +141,7 @@ class Transport(GitRemote):
         if url is None:
             return super().push(name, old, new)
         feed = webpush.script(name, old, new)
-        code, out, err = self.attempt(*webpush.command(_NAME, url), feed=feed)
+        code, out, err = self.attempt(*webpush.command(NAMED, url), feed=feed)
         answer = webpush.answer(out, name)
         if not answer.answered:
             raise self.unanswered(code, err)
@@ -155,7 +154,7 @@ class Transport(GitRemote):
         """The URL to push to where that is over HTTP, as a person's settings rewrite it."""
         if not self.url.startswith(_WEB):
             return None
-        code, out, _ = self.attempt("remote", "get-url", "--push", _NAME)
+        code, out, _ = self.attempt("remote", "get-url", "--push", NAMED)
         return out.strip() if code == 0 and out.startswith(_WEB) else None
 
     def refs(self, *names: str) -> dict[str, str]:
