@@ -20,7 +20,7 @@ from gitflowstate import cgit
 from gitflowstate.adapters import webpush
 from gitflowstate.adapters.remote import GitRemote
 from gitflowstate.errors import GfsError, NotFound, Rejected, Unavailable, Usage
-from gitflowstate.location import NAMED, REMOTE, TRACKED
+from gitflowstate.location import NAMED, REMOTE, TRACKED, url_in
 from gitflowstate.ports import Tracked
 from gitflowstate.syscalls import (
     CREATE_FLAGS,
@@ -72,6 +72,7 @@ def place_of(text: str, here: Path) -> str:
 def attach(gitdir: Path, url: str) -> None:
     """Say where the remote of a repository is; nothing is sent. Rejected if it has another."""
     folder = gitdir / REMOTE
+    _clear(folder)
     aside = folder.with_name(random_name("remote-"))
     with reported("make", str(folder)):
         for path in (folder.parent, aside):
@@ -89,6 +90,13 @@ def attach(gitdir: Path, url: str) -> None:
             raise Rejected(f"{gitdir} has a remote already", hint="gfs where says which") from error
         fsync_folder(str(folder.parent))
         fsync_folder(str(gitdir))
+
+
+def _clear(folder: Path) -> None:
+    """Put aside what is left of a way that names no remote any more."""
+    if folder.is_dir() and url_in(folder) is None:
+        with reported("move", str(folder)):
+            calls.rename(str(folder), str(folder.with_name(random_name("lost-"))))
 
 
 def _quoted(url: str) -> str:

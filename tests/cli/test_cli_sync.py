@@ -130,6 +130,31 @@ def test_init_joins_flows_that_were_alone_to_others(tmp_path, bare, one):
     assert git(alone.gitdir, "rev-parse", done.data["kept"]) == tip
 
 
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("loss", ["folder", "config", "emptied"])
+def test_a_clone_that_lost_its_way_decides_nothing_by_itself(bare, one, two, loss, packed):
+    """Else both would be the one that decides, and each task would have two winners."""
+    one("note", "f-1", "meanwhile")
+    if packed:
+        two.git("pack-refs", "--all")
+    if loss == "folder":
+        shutil.rmtree(two.gitdir / "gfs")
+    elif loss == "config":
+        (two.gitdir / "gfs/remote/config").unlink()
+    else:
+        (two.gitdir / "gfs/remote/config").write_text("")
+    head = two.git("rev-parse", MAIN)
+    for words in (("note", "f-1", "x"), ("note", "f-1", "x", "--offline"), ("show", "f-1")):
+        done = two.run(*words)
+        assert done.code == 6, done
+        assert f"gfs init {two.folder} --remote URL" in done.err
+    assert two.git("rev-parse", MAIN) == head
+    joined(two.folder, bare)
+    two("note", "f-1", "on")
+    assert two.head == main_of(bare)
+    assert two.flow("f-1")["revision"] == 3
+
+
 def test_a_clone_reads_and_writes(bare, one, two):
     assert two.json("show", "f-1")["flow"]["goal"] == "Do it"
     assert two("update", "f-1", "--progress", "half") == "f-1 r2 running\n"
