@@ -12,9 +12,11 @@ import os
 import re
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from gitflowstate import cgit
 from gitflowstate.adapters import webpush
@@ -73,6 +75,48 @@ def attach(gitdir: Path, url: str) -> None:
     """Say where the remote of a repository is; nothing is sent. Rejected if it has another."""
     folder = gitdir / REMOTE
     _clear(folder)
+    aside = _made(gitdir, url)
+    with reported("make", str(folder)):
+        try:
+            calls.rename(str(aside), str(folder))
+        except OSError as error:
+            _drop(aside)
+            raise Rejected(f"{gitdir} has a remote already", hint="gfs where says which") from error
+        fsync_folder(str(folder.parent))
+        fsync_folder(str(gitdir))
+
+
+@contextmanager
+def considered(
+    gitdir: Path, url: str, environment: Mapping[str, str], *, timeout_s: float
+) -> Iterator[GitRemote]:
+    """Yield the way to a remote that a repository may be given; what comes from there is synced."""
+    aside, token = _made(gitdir, url), environment.get("GFS_GIT_TOKEN")
+    given: Any = {"token": token, "folder": aside, "named": NAMED, "timeout_s": timeout_s}
+    try:
+        yield GitRemote(aside, url, environment, **given)
+        _sync(gitdir / "objects", 0)
+    finally:
+        _drop(aside)
+
+
+def rename(gitdir: Path, url: str, environment: Mapping[str, str]) -> None:
+    """Say that the remote of a repository is elsewhere now; settings beside the URL stay."""
+    path = gitdir / REMOTE / "config"
+    git = cgit.Git(gitdir, environment)
+    git.run("config", "--file", str(path), "--replace-all", f"remote.{NAMED}.url", url)
+    with reported("sync", str(path)):
+        descriptor = calls.open(str(path), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            calls.fsync(descriptor)
+        finally:
+            calls.close(descriptor)
+        fsync_folder(str(path.parent))
+
+
+def _made(gitdir: Path, url: str) -> Path:
+    """Make the way to a remote, under a name aside; return that."""
+    folder = gitdir / REMOTE
     aside = folder.with_name(random_name("remote-"))
     with reported("make", str(folder)):
         for path in (folder.parent, aside):
@@ -83,13 +127,7 @@ def attach(gitdir: Path, url: str) -> None:
         _write(aside / "HEAD", "ref: refs/heads/main\n")
         _write(aside / "config", _CONFIG.format(name=NAMED, url=_quoted(url), tracked=TRACKED))
         fsync_folder(str(aside))
-        try:
-            calls.rename(str(aside), str(folder))
-        except OSError as error:
-            _drop(aside)
-            raise Rejected(f"{gitdir} has a remote already", hint="gfs where says which") from error
-        fsync_folder(str(folder.parent))
-        fsync_folder(str(gitdir))
+    return aside
 
 
 def _clear(folder: Path) -> None:
@@ -116,6 +154,17 @@ def _drop(aside: Path) -> None:
     from shutil import rmtree  # noqa: PLC0415  hardly ever
 
     rmtree(aside, ignore_errors=True)
+
+
+def _sync(objects: Path, since: int) -> None:
+    """Let the names of new objects survive a power cut; the files themselves Git has synced."""
+    with reported("sync", str(objects)):
+        for name in ("", *calls.listdir(str(objects))):
+            path = f"{objects}/{name}"
+            info = calls.lstat(path)
+            # A file system may keep its time in whole seconds.
+            if stat.S_ISDIR(info.st_mode) and info.st_mtime_ns >= since - 2_000_000_000:
+                fsync_folder(path)
 
 
 class Transport(GitRemote):
@@ -181,7 +230,7 @@ class Transport(GitRemote):
         since = time.time_ns() if self._loose(name) == self._loose(into) else 0
         found = super().track(name, into)
         if self._loose(name) != self._loose(into):
-            self._sync(since)
+            _sync(self.objects, since)
         self._answered()
         return found
 
@@ -199,16 +248,6 @@ class Transport(GitRemote):
             self._asked.touch()
         except OSError:
             return  # only looked at: a reader who may not write
-
-    def _sync(self, since: int) -> None:
-        """Let the names of new objects survive a power cut; the files themselves Git has synced."""
-        with reported("sync", str(self.objects)):
-            for name in ("", *calls.listdir(str(self.objects))):
-                path = f"{self.objects}/{name}"
-                info = calls.lstat(path)
-                # A file system may keep its time in whole seconds.
-                if stat.S_ISDIR(info.st_mode) and info.st_mtime_ns >= since - 2_000_000_000:
-                    fsync_folder(path)
 
 
 def missing(error: GfsError) -> GfsError:

@@ -15,12 +15,15 @@ from gitflowstate.cli import config, hosts, output
 from gitflowstate.cli.session import Session, quoted
 from gitflowstate.cli.showing import show_head
 from gitflowstate.cli.verb import reads
-from gitflowstate.errors import Rejected, Stale, Unavailable, Usage
+from gitflowstate.errors import Stale, Unavailable, Usage
 from gitflowstate.founding import Founded
 from gitflowstate.git import Repository
-from gitflowstate.location import Location
+from gitflowstate.location import TRACKED, Location
+from gitflowstate.locks import repository_lock
 from gitflowstate.ports import Remote
 from gitflowstate.syncing import Fate, Synced
+
+_LOOK_S = 600.0  # for what comes with a whole history
 
 
 @reads
@@ -60,15 +63,26 @@ def founded(folder: Path, url: str, *, view: bool) -> Founded:
     place = transport.place_of(url, config.working_folder())
     with _explained():
         found = joining.init(folder, _attach(place), view=view, timeout=config.lock_timeout())
-    here = found.location
-    if here.remote is None:
-        transport.attach(here.gitdir, place)
-    elif here.remote != place:
-        raise Rejected(
-            f"{here.folder} has a remote already: {here.remote}",
-            hint="gfs where says how it stands; a folder of its own can have the other one",
-        )
-    return found._replace(location=here._replace(remote=place))
+        if found.location.remote != place:
+            _given(found.location, place)
+    return found._replace(location=found.location._replace(remote=place))
+
+
+def _given(here: Location, place: str) -> None:
+    """Give a repository that is there a remote, or another one, once that was looked at."""
+    environ = config.environment()
+    considered = transport.considered(here.gitdir, place, environ, timeout_s=_LOOK_S)
+    with Repository.open(here.gitdir, trust=config.trust(), writing=True) as repo:
+        moving = here.remote is not None and repo.ref(TRACKED) is not None
+        with considered as there, repository_lock(repo.gitdir, config.lock_timeout()):
+            before = here.remote and hosts.transport(here.gitdir, here.remote, reading=True)
+            head = joining.consider(repo, there, before or None)
+            if here.remote is None:
+                transport.attach(here.gitdir, place)
+            else:
+                transport.rename(here.gitdir, place, environ)
+    if moving and head is None:  # nobody took anything back: it is another place
+        _synced(here._replace(remote=place), republish=True, follow=False)
 
 
 def _attach(place: str) -> Callable[[Path], Remote]:

@@ -14,6 +14,7 @@ from hostbench import main_of, remote, subjects
 from jsonschema import Draft202012Validator
 
 from gitflowstate import schemata
+from gitflowstate.adapters import transport
 
 FIRST = "2ef7b4f47bc5"
 
@@ -97,6 +98,47 @@ def test_a_workflow_is_published_with_it(tmp_path, bare):
     one = joined(tmp_path / "one", bare, "--github")
     assert "gfs-watch.yml" in git(bare, "ls-tree", "-r", "--name-only", MAIN)
     assert one.head == main_of(bare)
+
+
+def test_a_wrong_url_is_not_kept(tmp_path, bare):
+    alone = Cli(tmp_path / "alone")
+    assert here("init", alone.folder).code == 0
+    something_else(bare)
+    for url, code in ((tmp_path / "typo.git", 5), (bare, 3)):
+        done = here("init", alone.folder, "--remote", url)
+        assert done.code == code, done
+        assert alone.json("where").get("remote") is None
+        assert not [*alone.gitdir.glob("gfs/remote*")]
+    alone("create", "Alone", "--id", "f-9")
+
+
+@pytest.mark.parametrize("moved", ["whole", "empty"])
+def test_a_remote_that_moved_is_named_anew(tmp_path, bare, one, two, moved):
+    two.run("note", "f-1", "queued", "--offline")
+    git(two.gitdir / "gfs/remote", "config", "core.sshCommand", "ssh -4")
+    other = tmp_path / "other.git"
+    if moved == "whole":
+        bare.rename(other)
+    else:
+        shutil.rmtree(bare)
+        git(tmp_path, "init", "-q", "--bare", other)
+    for cli in (two, one):
+        joined(cli.folder, other)
+        joined(cli.folder, other)
+        assert cli.json("where")["remote"] == str(other)
+        assert cli.head == main_of(other)
+    one("note", "f-1", "on")
+    assert one.flow("f-1")["revision"] == 3
+    assert "core.sshcommand" in git(two.gitdir / "gfs/remote", "config", "--name-only", "--list")
+
+
+def test_a_url_that_never_answered_is_named_anew(tmp_path, bare, one):
+    alone = Cli(tmp_path / "alone")
+    assert here("init", alone.folder).code == 0
+    transport.attach(alone.gitdir, str(tmp_path / "typo.git"))
+    assert alone.run("create", "Alone").code == 75
+    joined(alone.folder, bare)
+    assert alone.head == main_of(bare)
 
 
 def test_init_takes_over_what_is_there(tmp_path, bare, one):
