@@ -102,11 +102,14 @@ def _explained() -> Iterator[None]:
         raise transport.missing(error) from error
 
 
-def after_init(place: Location, data: dict[str, Any]) -> str:
-    """Bring both sides together; return what there is to say, and add it to the data."""
+def after_init(place: Location, data: dict[str, Any], *, as_json: bool) -> str:
+    """Bring both sides together; return what there is to say, and add it to the data.
+
+    Raises Stale where the remote had what goes against operations of ours.
+    """
     done = _synced(place, republish=False, follow=False)
     data |= _data(done)
-    return _text(done)
+    return _told(done, data, as_json=as_json)
 
 
 @reads
@@ -134,10 +137,16 @@ def sync(
     if config.offline():
         raise Usage("GFS_OFFLINE is set: the remote is not asked", hint="unset GFS_OFFLINE")
     done = _synced(place, republish=republish, follow=follow)
-    data, text = _data(done), _text(done)
+    data = _data(done)
+    output.success(data, _told(done, data, as_json=session.json), as_json=session.json)
+
+
+def _told(done: Synced, data: dict[str, Any], *, as_json: bool) -> str:
+    """Return what became of each operation. Raises Stale, with the data, where one was refused."""
+    text = _text(done)
     refused = [fate for fate in done.fates if fate.refused]
     if refused:
-        if not session.json:
+        if not as_json:
             output.aside(text)
         were = "was" if len(refused) == 1 else "were"
         raise Stale(
@@ -146,7 +155,7 @@ def sync(
             hint="gfs show each flow, and decide what of it is still to be done",
             **data,
         )
-    output.success(data, text, as_json=session.json)
+    return text
 
 
 def _synced(place: Location, *, republish: bool, follow: bool) -> Synced:

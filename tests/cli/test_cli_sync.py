@@ -164,12 +164,15 @@ def test_init_joins_flows_that_were_alone_to_others(tmp_path, bare, one):
     alone("create", "Taken", "--id", "f-1")
     tip = alone.head
     done = here("init", alone.folder, "--remote", bare, "--json")
-    refused = [each for each in done.data["operations"] if each["refused"]]
+    assert done.code == 4  # as sync says it
+    told = done.error["details"]
+    refused = [each for each in told["operations"] if each["refused"]]
     assert [each["flow"] for each in refused] == ["f-1"]
     assert alone.flow("f-1")["goal"] == "Do it"
     assert alone.flow("f-9")["goal"] == "Alone"
     assert main_of(bare) == alone.head
-    assert git(alone.gitdir, "rev-parse", done.data["kept"]) == tip
+    assert git(alone.gitdir, "rev-parse", told["kept"]) == tip
+    joined(alone.folder, bare)
 
 
 @pytest.mark.parametrize("packed", [False, True])
