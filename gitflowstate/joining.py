@@ -66,6 +66,7 @@ def _make(gitdir: Path, *, attach: Attach, view: bool, begin: bool) -> None:
 
 def _adopt(repo: Repository, remote: Remote, *, begin: bool) -> None:
     """Bring main to what the remote has, after a first commit there where that is asked for."""
+    _decisive(remote)
     refs = PublishedRefs(repo, remote)
     refs.ask()
     if repo.ref(TRACKED) is None:
@@ -99,12 +100,24 @@ def consider(repo: Repository, there: Remote, before: Remote | None) -> Oid | No
             hint="gfs where says which; see to it that nobody reaches that any more, then run it "
             "again, or share a folder of its own",
         )
-    head = there.refs(MAIN).get(MAIN)
+    head = _decisive(there)
     if head is not None:
         if not repo.has(head):
             there.fetch(MAIN)
         check_flows(repo, head)
     return head
+
+
+def _decisive(remote: Remote) -> Oid | None:
+    """Return main of a remote. Raises Rejected where that is a copy, and another one decides."""
+    found = remote.refs(MAIN, TRACKED)
+    if TRACKED in found:
+        raise Rejected(
+            "that repository shares its own flows through a remote: what is pushed to it is not "
+            "published",
+            hint="name the remote that gfs where says there",
+        )
+    return found.get(MAIN)
 
 
 def _has_main(remote: Remote) -> bool:

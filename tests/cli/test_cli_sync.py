@@ -100,6 +100,23 @@ def test_a_workflow_is_published_with_it(tmp_path, bare):
     assert one.head == main_of(bare)
 
 
+def test_a_host_is_no_remote_of_others(tmp_path, bare, one):
+    """What is pushed to a copy is not at the remote, and the copy could not go on."""
+    head = one.head
+    alone = Cli(tmp_path / "alone")
+    assert here("init", alone.folder).code == 0
+    for words in (
+        ("clone", one.folder, tmp_path / "a"),
+        ("init", tmp_path / "b", "--remote", f"file://{one.folder}"),
+        ("init", alone.folder, "--remote", one.folder),
+    ):
+        done = here(*words)
+        assert done.code == 3, done
+        assert "through a remote" in done.err
+    assert "remote" not in alone.json("where")
+    assert one.head == head
+
+
 def test_a_wrong_url_is_not_kept(tmp_path, bare):
     alone = Cli(tmp_path / "alone")
     assert here("init", alone.folder).code == 0
