@@ -33,6 +33,9 @@ _SETTINGS = (
 _PROTOCOLS = "file:git:http:https:ssh"
 _NO_REASON = "fatal: Could not read from remote repository."  # and advice, after the reason
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]*@")
+# What the other side said, and what of that is said with every push.
+_SAID = re.compile(r"^(?:remote:|error: remote unpack failed:) *(\S.*?) *$", re.MULTILINE)
+_ROUTINE = re.compile(r"objects:|deltas:|^Total \d|hook declined")
 
 
 class Ended(NamedTuple):
@@ -141,7 +144,14 @@ def _end(process: subprocess.Popen[bytes]) -> bytes:
 
 def plain(text: str) -> str:
     """Return what Git said on one short line, without credentials."""
-    return _CREDENTIALS.sub("", " ".join(text.split()))[:200]
+    shown = "".join(letter if letter.isprintable() else " " for letter in text)
+    return _CREDENTIALS.sub("", " ".join(shown.split()))[:200]
+
+
+def refusal(reason: str, err: str) -> str:
+    """Return why a remote refused, with what its hooks, its rules or its disk said of that."""
+    said = [plain(line) for line in _SAID.findall(err) if not _ROUTINE.search(line)]
+    return ": ".join([plain(reason), *filter(None, ["; ".join(said)[:200]])])
 
 
 def last_line(err: str) -> str:

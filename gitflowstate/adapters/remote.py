@@ -141,7 +141,7 @@ class GitRemote:
         for line in out.splitlines():
             flag, tab, rest = line.partition("\t")
             if tab and rest.startswith(f"{new}:{name}\t"):
-                return None if flag != "!" else cgit.plain(rest.rsplit("\t", 1)[-1])
+                return None if flag != "!" else cgit.refusal(rest.rsplit("\t", 1)[-1], err)
         if code == 0:
             return None
         raise self.unanswered(code, err)

@@ -204,7 +204,7 @@ class Transport(GitRemote):
             raise self.unanswered(code, err)
         if answer.there:
             self._read_back = {name: answer.there}
-        return answer.refusal and cgit.plain(answer.refusal)
+        return answer.refusal and cgit.refusal(answer.refusal, err)
 
     @cached_property
     def _web(self) -> str | None:

@@ -12,6 +12,7 @@ import signal
 import socket
 from pathlib import Path
 
+import mounts
 import pytest
 from clirun import Cli, here
 from flowrepo import Lab, imported, put
@@ -84,6 +85,29 @@ def test_f10_a_refused_push_is_no_success(bare, hosts, name):
     assert git(one.gitdir, "for-each-ref") == refs
     assert len(subjects(bare)) == 2
     (bare / "hooks" / name).unlink()
+
+
+@pytest.mark.req("F10")
+@pytest.mark.parametrize("name", ["update", "pre-receive"])
+def test_f10_the_reason_of_a_hook_is_told_and_is_no_race_whatever_its_words(bare, hosts, name):
+    one, _ = hosts
+    hook(bare, name, "echo 'fetch first, unpack later: blocked by policy' >&2; exit 1")
+    done = one.run("note", "f-1", "x", "--json")
+    assert done.code == 77, done
+    assert "fetch first, unpack later: blocked by policy" in done.error["message"]
+    (bare / "hooks" / name).unlink()
+
+
+@pytest.mark.req("F10")
+def test_f10_a_remote_that_cannot_be_written_is_not_said_to_be_busy(bare, hosts, tmp_path):
+    one, _ = hosts
+    with mounts.mounted(tmp_path / "view", "--bind", bare) as view:
+        mounts.remounted(view, "bind,ro")
+        git(one.gitdir / "gfs/remote", "config", "remote.gfs.url", view)
+        done = one.run("note", "f-1", "x", "--json")
+        assert done.code == 77, done
+        assert done.error["message"].startswith("the remote cannot be written")
+    git(one.gitdir / "gfs/remote", "config", "remote.gfs.url", bare)
 
 
 @pytest.mark.req("C9")
