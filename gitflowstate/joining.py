@@ -123,7 +123,7 @@ def _decisive(remote: Remote) -> Oid | None:
 def _has_main(remote: Remote) -> bool:
     try:
         return MAIN in remote.refs(MAIN)
-    except Unavailable:
+    except (Unavailable, NotFound):
         return False
 
 

@@ -31,6 +31,8 @@ _AUTH = re.compile(
     r"|dubious ownership",
     re.IGNORECASE,
 )
+_UNSEEN = re.compile(r"^fatal: repository '.*' not found|returned error: 404", re.MULTILINE)
+_WEB = ("http://", "https://")
 # What Git says once it has begun to send: whatever fails after that, something may have arrived.
 _SENDING = re.compile(r"objects:|^Total \d", re.MULTILINE)
 _LOCKED = re.compile(r"cannot lock ref|Unable to create .*\.lock|could not lock")
@@ -148,7 +150,7 @@ class GitRemote:
 
     def unanswered(self, code: int, err: str) -> GfsError:
         """Return the error for a push of whose ref nothing was told: Denied, NotSent or Unknown."""
-        if _AUTH.search(err):
+        if _AUTH.search(err) or self._unseen(err):
             return self.failure(err)
         ended = bool(err.strip()) or code == -signal.SIGPIPE  # then it says nothing
         if ended and not _SENDING.search(err):
@@ -188,7 +190,16 @@ class GitRemote:
                 f"the origin does not let us in: {said}",
                 hint=_access(self.url),
             )
+        if self._unseen(err):
+            return NotFound(
+                f"the origin is not found: {said}",
+                hint=f"look at the URL; who may not see it is told the same: {_access(self.url)}",
+            )
         return Unavailable(f"the origin is out of reach: {said}", hint="run the same command again")
+
+    def _unseen(self, err: str) -> bool:
+        """Tell whether a web server says that there is nothing, which no repeat will change."""
+        return self.url.startswith(_WEB) and _UNSEEN.search(err) is not None
 
 
 def origin_of(
