@@ -36,6 +36,14 @@ _WEB = ("http://", "https://")
 # What Git says once it has begun to send: whatever fails after that, something may have arrived.
 _SENDING = re.compile(r"objects:|^Total \d", re.MULTILINE)
 _LOCKED = re.compile(r"cannot lock ref|Unable to create .*\.lock|could not lock")
+# Who is fetched from writes nothing.
+_WRITING = re.compile(
+    r"^(?:error|fatal): ((?:insufficient permission for adding an object|unable to (?:create|write)"
+    r"|(?:cannot|could not) (?:lock|write)|failed to write|write error|sha1 file).*)$",
+    re.MULTILINE | re.IGNORECASE,
+)
+_NO_ROOM = re.compile(r"No space left|quota exceeded", re.IGNORECASE)
+_CLOSED = re.compile(r"insufficient permission|Permission denied|Read-only", re.IGNORECASE)
 _TRACKING = 7  # attempts while another process brings the same ref
 _FETCH = (
     *("fetch", "--no-tags", "--no-write-fetch-head"),  # not --quiet: it would hide a refusal
@@ -106,6 +114,8 @@ class GitRemote:
             return "absent"
         if "non-fast-forward" in err:
             return "replaced"
+        if here := _at_home(err):
+            raise here
         if _LOCKED.search(err):
             raise Unavailable(
                 f"another process holds the lock of {into}",
@@ -118,7 +128,7 @@ class GitRemote:
         """Fetch into a ref, again while another process holds that."""
         for attempt in range(_TRACKING):
             ended = self.attempt(*_FETCH, "--", self._source, f"{name}:{into}")
-            if ended.code == 0 or not _LOCKED.search(ended.err):
+            if ended.code == 0 or not _LOCKED.search(ended.err) or _at_home(ended.err):
                 break
             time.sleep(random.random() * 0.02 * 2**attempt)  # noqa: S311  jitter
         return ended
@@ -200,6 +210,22 @@ class GitRemote:
     def _unseen(self, err: str) -> bool:
         """Tell whether a web server says that there is nothing, which no repeat will change."""
         return self.url.startswith(_WEB) and _UNSEEN.search(err) is not None
+
+
+def _at_home(err: str) -> GfsError | None:
+    """Return the error for a fetch that the other side has no part in, None if it may have."""
+    for line in _WRITING.findall(err):
+        if _NO_ROOM.search(line):
+            return Unavailable(
+                f"there is no room here for what the remote has: {cgit.plain(line)}",
+                hint="make room, then run the same command again",
+            )
+        if _CLOSED.search(line):
+            return Denied(
+                f"what the remote has cannot be written here: {cgit.plain(line)}",
+                hint="ask the owner of this repository for access",
+            )
+    return None
 
 
 def origin_of(

@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 import mounts
@@ -145,6 +146,36 @@ def test_f10_what_the_remote_says_is_shown_and_kept_nowhere(bare, hosts):
     one("note", "f-1", "y")
     for cli in hosts:
         assert b"s3cr3t" not in cli.every_object()
+
+
+# ── what fails here is not put down to the remote ───────────────────────────────────────────────
+
+
+@pytest.mark.req("A6")
+def test_a_copy_that_cannot_be_written_is_read_and_the_reason_is_said(hosts, tmp_path):
+    one, two = hosts
+    one("note", "f-1", "x")
+    with mounts.mounted(tmp_path / "view", "--bind", two.folder) as view:
+        mounts.remounted(view, "bind,ro")
+        done = here("show", "f-1", "--repo", view)
+    assert done.code == 0, done
+    assert "cannot be written here" in done.err
+    assert "out of reach" not in done.err
+
+
+@pytest.mark.req("A6")
+def test_a_disk_that_is_full_here_is_told_as_that(bare, hosts, tmp_path):
+    one, _ = hosts
+    with mounts.in_memory(tmp_path / "small", "1m") as small:
+        assert here("clone", bare, small / "three").code == 0
+        one("note", "f-1", "x")
+        with (small / "ballast").open("wb", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(bytes(512))
+        done = here("show", "f-1", "--repo", small / "three")
+    assert done.code == 0, done
+    assert "no room here" in done.err
+    assert "out of reach" not in done.err
 
 
 # ── races ───────────────────────────────────────────────────────────────────────────────────────
