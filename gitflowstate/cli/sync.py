@@ -37,6 +37,7 @@ def clone(
 
     Example: gfs clone git@example.org:team/flows.git ~/flows
     """
+    _online()
     place, timeout = transport.place_of(url, config.working_folder()), config.lock_timeout()
     with _explained():
         founded = joining.clone(Path(directory), _attach(place), view=not no_view, timeout=timeout)
@@ -60,6 +61,7 @@ def clone(
 
 def founded(folder: Path, url: str, *, view: bool) -> Founded:
     """Make a flow repository with a remote, or give one to that which a folder holds."""
+    _online()
     place = transport.place_of(url, config.working_folder())
     with _explained():
         found = joining.init(folder, _attach(place), view=view, timeout=config.lock_timeout())
@@ -83,6 +85,11 @@ def _given(here: Location, place: str) -> None:
                 transport.rename(here.gitdir, place, environ)
     if moving and head is None:  # nobody took anything back: it is another place
         _synced(here._replace(remote=place), republish=True, follow=False)
+
+
+def _online() -> None:
+    if config.offline():
+        raise Usage("GFS_OFFLINE is set: the remote is not asked", hint="unset GFS_OFFLINE")
 
 
 def _attach(place: str) -> Callable[[Path], Remote]:
@@ -134,8 +141,7 @@ def sync(
         raise Usage(f"{place.folder} has no remote to sync with", hint="gfs where says which it is")
     if follow and republish:
         raise Usage("--follow and --republish are two different decisions", hint="choose one")
-    if config.offline():
-        raise Usage("GFS_OFFLINE is set: the remote is not asked", hint="unset GFS_OFFLINE")
+    _online()
     done = _synced(place, republish=republish, follow=follow)
     data = _data(done)
     output.success(data, _told(done, data, as_json=session.json), as_json=session.json)

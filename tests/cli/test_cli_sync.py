@@ -384,6 +384,23 @@ def test_sync_that_makes_no_sense(one, words, env):
     assert one.run(*words, env=env).code == 2
 
 
+@pytest.mark.parametrize("words", [("clone",), ("init", "--remote")])
+def test_what_begins_with_the_remote_is_not_begun_offline(tmp_path, bare, one, words):
+    done = here(*words, bare, tmp_path / "new", env={"GFS_OFFLINE": "1"})
+    assert done.code == 2, done
+    assert "GFS_OFFLINE is set" in done.err
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_word_that_does_not_say_whether_to_ask_is_refused(bare, one):
+    head = main_of(bare)
+    done = one.run("note", "f-1", "x", env={"GFS_OFFLINE": "yes"})
+    assert done.code == 2, done
+    assert "GFS_OFFLINE is 'yes'" in done.err
+    assert main_of(bare) == one.head == head
+    assert one.run("note", "f-1", "x", env={"GFS_OFFLINE": "0"}).code == 0
+
+
 def test_sync_without_a_remote(tmp_path):
     assert here("init", tmp_path / "x").code == 0
     done = here("sync", "--repo", tmp_path / "x")
