@@ -32,6 +32,7 @@ _SETTINGS = (
 )
 _PROTOCOLS = "file:git:http:https:ssh"
 _NO_REASON = "fatal: Could not read from remote repository."  # and advice, after the reason
+_ADDRESS = re.compile(r"(?:^|(?<=@))\[[0-9a-f:.]+\](?=:)", re.IGNORECASE)  # of a host, as in ssh
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]*@")
 # What the other side said, and what of that is said with every push.
 _SAID = re.compile(r"^(?:remote:|error: remote unpack failed:) *(\S.*?) *$", re.MULTILINE)
@@ -78,7 +79,7 @@ def is_url(text: str) -> bool:
 def check_place(text: str) -> None:
     """Refuse a URL or path that Git could take for anything else. Raises Usage."""
     odd = not text or text.startswith("-") or any(ord(letter) < 32 for letter in text)  # noqa: PLR2004  control characters
-    if odd or "::" in text.partition("/")[0]:
+    if odd or "::" in _ADDRESS.sub("", text.partition("/")[0]):
         raise Usage(
             f"{text[:60]!r} is neither a URL nor a path that is taken here",
             hint="name a URL such as https://HOST/PATH, or a path; ./NAME if it begins oddly",

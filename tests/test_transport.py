@@ -53,6 +53,9 @@ def way(lab, url=None, **environ):
         ("git@example.org:team/flows.git", "git@example.org:team/flows.git"),
         ("ssh://git@example.org/flows", "ssh://git@example.org/flows"),
         ("https://example.org/flows", "https://example.org/flows"),
+        ("https://example.org/flows?ref=x", "https://example.org/flows?ref=x"),
+        ("git@[::1]:flows", "git@[::1]:flows"),
+        ("ssh://git@[::1]/flows", "ssh://git@[::1]/flows"),
     ],
 )
 def test_a_place_means_the_same_from_anywhere(given, kept, tmp_path):
@@ -63,12 +66,15 @@ def test_a_place_means_the_same_from_anywhere(given, kept, tmp_path):
 @pytest.mark.parametrize(
     "given",
     ["--upload-pack=x", "ext::sh -c id", "", "a\nb", "https://u:p@h/x", "https://token@h/x",
-     "ssh://u:p@h/x"],
+     "ssh://u:p@h/x", "https://h/x?access_token=s3cret", "https://h/x?a=b&private_token=s3cret",
+     "ftp://h/x", "foo://h/x", "://", "://h/x", "ssh://-oProxyCommand=id/x", "ssh://a@-oP=id/x",
+     "https:///x", "git@ext::id:x"],
 )  # fmt: skip
 def test_what_could_mean_anything_else_is_refused_and_so_are_credentials(given, tmp_path):
     with pytest.raises(Usage) as refused:
         transport.place_of(given, tmp_path)
     assert "token@" not in refused.value.message
+    assert "s3cret" not in refused.value.message
 
 
 @pytest.mark.parametrize("url", ['/a "b" c', "/a\\b", "/ü # ; x", "https://example.org/a?b=c"])

@@ -24,6 +24,10 @@ from gitflowstate.ports import Tracked
 
 TIMEOUT_S = 120.0
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_HOST_KEY = (
+    "log in there once with ssh, by hand, and see whether it is the host that you mean; a changed "
+    "key is a matter for who keeps it"
+)
 _OID = re.compile(r"[0-9a-f]{40}")
 _AUTH = re.compile(
     r"Authentication failed|could not read (Username|Password)|Permission denied"
@@ -198,7 +202,7 @@ class GitRemote:
         if _AUTH.search(err):
             return Denied(
                 f"the origin does not let us in: {said}",
-                hint=_access(self.url),
+                hint=_HOST_KEY if "Host key verification" in err else _access(self.url),
             )
         if self._unseen(err):
             return NotFound(

@@ -36,6 +36,8 @@ from gitflowstate.syscalls import (
 )
 
 _ASKED = "asked"  # its time is when the remote last answered
+_SCHEMES = ("file", "git", "http", "https", "ssh")
+_SECRET = re.compile(r"[?&;][^=&;]*(?:token|secret|passw|key|auth)[^=&;]*=", re.IGNORECASE)
 _WEB = ("http://", "https://")
 _LINKS = ("objects", "refs", "packed-refs", "shallow")
 _MISSING = re.compile(
@@ -61,6 +63,13 @@ def place_of(text: str, here: Path) -> str:
     cgit.check_place(text)
     if not cgit.is_url(text):
         return os.path.normpath(here / text)
+    if "://" in text:
+        _check_scheme(text)
+    if text.startswith(_WEB) and _SECRET.search(text):
+        raise Usage(
+            "the URL holds credentials, which are not kept in a file",
+            hint="leave them out of it, and set GFS_GIT_TOKEN",
+        )
     if "://" in text and "@" in text.split("/")[2]:
         user, _, _ = text.split("/")[2].rpartition("@")
         if ":" in user or text.startswith("http"):
@@ -69,6 +78,17 @@ def place_of(text: str, here: Path) -> str:
                 hint="leave them out of it, and set GFS_GIT_TOKEN",
             )
     return text
+
+
+def _check_scheme(text: str) -> None:
+    """Refuse what Git will never reach. Raises Usage."""
+    scheme, _, rest = text.partition("://")
+    host = rest.partition("/")[0].rpartition("@")[2]
+    if scheme not in _SCHEMES or host.startswith("-") or not (host or scheme == "file"):
+        raise Usage(
+            f"{scheme[:20]}:// and what follows is no URL that is taken here",
+            hint="name one such as https://HOST/PATH or ssh://HOST/PATH, or a path",
+        )
 
 
 def attach(gitdir: Path, url: str) -> None:

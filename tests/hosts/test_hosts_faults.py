@@ -157,7 +157,7 @@ def test_over_ssh_without_the_right_key_and_with_another_host(serve, tmp_path):
     known = wire.server.folder / "known"
     right = known.read_text()
     known.write_text(f"{right.split(' ')[0]} {(wire.server.folder / 'stranger.pub').read_text()}")
-    assert host.run(*UPDATE).code == 77
+    assert "see whether it is the host" in host.refuses(77, *UPDATE)["hint"]
     known.write_text(right)
     host(*UPDATE)
     wires.sound(wire, host, flows={"f-1": 2})
