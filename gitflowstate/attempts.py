@@ -6,6 +6,7 @@ Unknown, unless the remote itself refused it. Pauses grow, and differ between th
 
 from __future__ import annotations
 
+import re
 import time
 from random import random
 from typing import NoReturn
@@ -16,14 +17,27 @@ from gitflowstate.errors import Denied, GfsError, Unavailable
 
 _UNSENT = 3  # attempts to reach a remote at all
 _DROPPED = 3  # times that it may say yes without doing it
-# What a Git server refuses with because of a race; all else is its rules or its disk.
-_RACES = ("stale info", "fetch first", "non-fast-forward", "failed to update ref", "lock")
-_DISK = ("unpack", "missing necessary objects", "remote failure", "failed to write")
+# How a Git server's refusal begins; what follows are words of its rules, which may be any.
+_BEGIN = r"(?:\[(?:remote )?rejected\] \()?"
+_RACES = re.compile(
+    _BEGIN + r"(?:stale info|fetch first|non-fast-forward|failed to (?:update ref|lock)"
+    r"|cannot lock|unable to create \S+\.lock|lock.?(?:error|fail)|incorrect old value"
+    r"|reference already exists)",
+    re.IGNORECASE,
+)
+_DISK = re.compile(
+    _BEGIN + r"(?:unpack|missing necessary objects|remote failure|failed to write)", re.IGNORECASE
+)
+_BARRED = re.compile(
+    r"insufficient permission|permission denied|read-only file system"
+    r"|unable to create temporary object directory",
+    re.IGNORECASE,
+)
 
 
 def is_race(refusal: str) -> bool:
     """Tell whether a server refused because somebody else was faster."""
-    return any(word in refusal for word in _RACES)
+    return _RACES.match(refusal) is not None
 
 
 class Attempts:
@@ -78,7 +92,13 @@ class Attempts:
 
     def again(self, refusal: str | None) -> None:
         """Send again what is not there, or give up. Raises Denied, Unavailable or Unknown."""
-        if refusal is not None and any(word in refusal for word in _DISK):
+        stored = refusal is None or not (_DISK.match(refusal) or is_race(refusal))
+        if refusal is not None and not stored and _BARRED.search(refusal):
+            raise Denied(
+                f"the remote cannot be written: {refusal}",
+                hint="ask who keeps it whether you may write there, and whether its disk has room",
+            )
+        if refusal is not None and _DISK.match(refusal):
             raise Unavailable(
                 f"the remote could not store the commit: {refusal}",
                 hint="its disk may be full: ask who keeps it, then run the same command again",

@@ -27,11 +27,16 @@ _SETTINGS = (
     "maintenance.auto=false",
     "fetch.writeCommitGraph=false",
     "push.gpgSign=false",
+    "push.pushOption=",  # an empty one drops all of them
     "submodule.recurse=false",
 )
 _PROTOCOLS = "file:git:http:https:ssh"
 _NO_REASON = "fatal: Could not read from remote repository."  # and advice, after the reason
+_ADDRESS = re.compile(r"(?:^|(?<=@))\[[0-9a-f:.]+\](?=:)", re.IGNORECASE)  # of a host, as in ssh
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]*@")
+# What the other side said, and what of that is said with every push.
+_SAID = re.compile(r"^(?:remote:|error: remote unpack failed:) *(\S.*?) *$", re.MULTILINE)
+_ROUTINE = re.compile(r"objects:|deltas:|^Total \d|hook declined")
 
 
 class Ended(NamedTuple):
@@ -56,6 +61,7 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
             "SSH_ASKPASS_REQUIRE": "never",
             "GIT_ALLOW_PROTOCOL": _PROTOCOLS,
             "LC_ALL": "C.UTF-8",
+            "LANGUAGE": "",  # it outranks LC_ALL, but for C itself
         }
     )
 
@@ -73,7 +79,7 @@ def is_url(text: str) -> bool:
 def check_place(text: str) -> None:
     """Refuse a URL or path that Git could take for anything else. Raises Usage."""
     odd = not text or text.startswith("-") or any(ord(letter) < 32 for letter in text)  # noqa: PLR2004  control characters
-    if odd or "::" in text.partition("/")[0]:
+    if odd or "::" in _ADDRESS.sub("", text.partition("/")[0]):
         raise Usage(
             f"{text[:60]!r} is neither a URL nor a path that is taken here",
             hint="name a URL such as https://HOST/PATH, or a path; ./NAME if it begins oddly",
@@ -139,7 +145,14 @@ def _end(process: subprocess.Popen[bytes]) -> bytes:
 
 def plain(text: str) -> str:
     """Return what Git said on one short line, without credentials."""
-    return _CREDENTIALS.sub("", " ".join(text.split()))[:200]
+    shown = "".join(letter if letter.isprintable() else " " for letter in text)
+    return _CREDENTIALS.sub("", " ".join(shown.split()))[:200]
+
+
+def refusal(reason: str, err: str) -> str:
+    """Return why a remote refused, with what its hooks, its rules or its disk said of that."""
+    said = [plain(line) for line in _SAID.findall(err) if not _ROUTINE.search(line)]
+    return ": ".join([plain(reason), *filter(None, ["; ".join(said)[:200]])])
 
 
 def last_line(err: str) -> str:

@@ -16,7 +16,7 @@ from gitflowstate import bundles, founding, location
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import Corrupt, NotFound, Rejected, Unavailable
 from gitflowstate.founding import FIRST, Founded
-from gitflowstate.git import Repository
+from gitflowstate.git import Oid, Repository
 from gitflowstate.location import TRACKED
 from gitflowstate.model import FORMAT_PATH
 from gitflowstate.ports import Remote
@@ -66,6 +66,7 @@ def _make(gitdir: Path, *, attach: Attach, view: bool, begin: bool) -> None:
 
 def _adopt(repo: Repository, remote: Remote, *, begin: bool) -> None:
     """Bring main to what the remote has, after a first commit there where that is asked for."""
+    _decisive(remote)
     refs = PublishedRefs(repo, remote)
     refs.ask()
     if repo.ref(TRACKED) is None:
@@ -85,6 +86,45 @@ def _adopt(repo: Repository, remote: Remote, *, begin: bool) -> None:
     check_flows(repo, head)
     if repo.ref(MAIN) != head:
         repo.move(MAIN, repo.ref(MAIN), head, "from the remote", int(time.time()))
+
+
+def consider(repo: Repository, there: Remote, before: Remote | None) -> Oid | None:
+    """Return main of a remote that a repository is to share its flows through from now on.
+
+    Raises Unavailable or Denied where it does not answer; Rejected where main holds no flows, or
+    where the remote so far, `before`, still has what is shared there.
+    """
+    if before is not None and repo.ref(TRACKED) is not None and _has_main(before):
+        raise Rejected(
+            "this repository has a remote already, which answers: others may go on there",
+            hint="gfs where says which; see to it that nobody reaches that any more, then run it "
+            "again, or share a folder of its own",
+        )
+    head = _decisive(there)
+    if head is not None:
+        if not repo.has(head):
+            there.fetch(MAIN)
+        check_flows(repo, head)
+    return head
+
+
+def _decisive(remote: Remote) -> Oid | None:
+    """Return main of a remote. Raises Rejected where that is a copy, and another one decides."""
+    found = remote.refs(MAIN, TRACKED)
+    if TRACKED in found:
+        raise Rejected(
+            "that repository shares its own flows through a remote: what is pushed to it is not "
+            "published",
+            hint="name the remote that gfs where says there",
+        )
+    return found.get(MAIN)
+
+
+def _has_main(remote: Remote) -> bool:
+    try:
+        return MAIN in remote.refs(MAIN)
+    except (Unavailable, NotFound):
+        return False
 
 
 def check_flows(repo: Repository, head: str) -> None:

@@ -23,9 +23,11 @@ from gitflowstate.syscalls import calls, lstat_or_none, read_regular, reported, 
 CLONED = ("refs/remotes/origin/main", MAIN)
 POINTER = ".gfs"
 REMOTE = "gfs/remote"  # in a repository that gfs made: the way to its remote, if it has one
+NAMED = "gfs"  # there: a name that no configuration of a person's is likely to have
 TRACKED = "refs/gfs/remote/main"  # main as the remote last had it
 _FORMAT = "1"  # of a folder: what lies where beside the repository
 _POINTER_LIMIT = 4096
+_PACKED_LIMIT = 1 << 26
 
 
 class Location(NamedTuple):
@@ -70,8 +72,13 @@ def made_by_gfs(gitdir: Path) -> Location | None:
             f"{folder} has format {form}; this gfs knows {_FORMAT}", hint="upgrade gitflowstate"
         )
     view = folder != gitdir and ("gfs.view" not in config or is_true(config, "gfs.view"))
-    remote = read_config(f"{gitdir}/{REMOTE}/config").get("remote.origin.url")
+    remote = url_in(gitdir / REMOTE)
     return Location(folder, gitdir, MAIN, writable=True, view=view, remote=remote)
+
+
+def url_in(folder: Path) -> str | None:
+    """Return where the remote is by a folder that holds the way to it, None if that is lost."""
+    return read_config(f"{folder}/config").get(f"remote.{NAMED}.url") or None
 
 
 def at(folder: Path, trust: frozenset[str] = frozenset()) -> Location:
@@ -121,7 +128,22 @@ def _own(folder: Path) -> Location | None:
     found = made_by_gfs(folder / ".git")
     if found is None and is_there(folder / "HEAD"):
         found = made_by_gfs(folder)
+    if found is not None and found.remote is None and _was_shared(found.gitdir):
+        # Alone it would decide for itself, beside all who still share its flows.
+        raise Corrupt(
+            f"{folder} shared its flows through a remote, and no longer says which "
+            f"({found.gitdir}/{REMOTE} is lost)",
+            hint=f"name it again: gfs init {folder} --remote URL",
+        )
     return found
+
+
+def _was_shared(gitdir: Path) -> bool:
+    """Tell whether there is a trace of what a remote had."""
+    if lstat_or_none(f"{gitdir}/{TRACKED}") is not None:
+        return True
+    packed = read_regular(f"{gitdir}/packed-refs", _PACKED_LIMIT) or b""
+    return f" {TRACKED}\n".encode() in packed
 
 
 def _led_to(folder: Path, trust: frozenset[str]) -> Location | None:

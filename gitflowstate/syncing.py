@@ -18,6 +18,7 @@ from gitflowstate.definitions import MAIN
 from gitflowstate.errors import GfsError, NotFound, Rejected, Unavailable
 from gitflowstate.git import CommitInfo, Oid, Repository
 from gitflowstate.history import Step
+from gitflowstate.joining import check_flows
 from gitflowstate.kinds import Time
 from gitflowstate.location import TRACKED
 from gitflowstate.locks import repository_lock
@@ -113,7 +114,7 @@ def _rebased(repo: Repository, at: Time, there: Oid) -> Synced:
 
 
 def _brought(repo: Repository, refs: PublishedRefs) -> Oid:
-    """Bring what the remote has now, whatever it had before; return it."""
+    """Bring what the remote has now, whatever flows it had before; return it. Raises Rejected."""
     there = refs.remote.refs(MAIN).get(MAIN)
     refs.asked = True
     if there is None:
@@ -123,6 +124,7 @@ def _brought(repo: Repository, refs: PublishedRefs) -> Oid:
         )
     if not repo.has(there):
         refs.remote.fetch(MAIN)
+    check_flows(repo, there)
     return there
 
 

@@ -308,6 +308,30 @@ def test_a_remote_without_room_is_out_of_reach(bare, one):
         one.note("x")
 
 
+@pytest.mark.parametrize(
+    "refusal",
+    ["blocked by policy", "[remote rejected] (blocked by policy)", "locked until Monday",
+     "pre-receive hook declined: fetch first"],
+)  # fmt: skip
+def test_a_rule_is_no_race_whatever_its_words(one, refusal):
+    one.create()
+    one.way.plan("push", lambda _: refusal)
+    with pytest.raises(Denied, match="refuses to move main"):
+        one.note("x")
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    ["[rejected] (stale info)", "stale info", "[remote rejected] (cannot lock ref 'x': is at 1)",
+     "[remote rejected] (failed to update ref)", "[remote rejected] (incorrect old value)"],
+)  # fmt: skip
+def test_a_race_is_one_by_how_it_is_told(one, refusal):
+    one.create()
+    one.way.plan("push", lambda _: refusal)
+    one.note("x")
+    assert one.store.flow("f-1").revision == 2
+
+
 # ── kills, and disks ────────────────────────────────────────────────────────────────────────────
 
 

@@ -406,11 +406,29 @@ def test_a_main_that_is_gone_is_put_back_and_cannot_be_followed(bare, back):
     assert one.head == main_of(bare)
 
 
+@pytest.mark.parametrize("how", ["follow", "republish"])
+def test_a_main_that_holds_no_flows_now_is_neither_followed_nor_built_upon(bare, back, how):
+    one, _ = back
+    foreign = imported(bare, Change("README", b"x"), parents=())
+    before = git(one.gitdir, "for-each-ref")
+    decided = {
+        "follow": lambda: follow(one.repo, one.refs, at=AT, timeout=10),
+        "republish": lambda: one.sync(republish=True),
+    }
+    for _ in range(2):
+        with pytest.raises(Rejected, match="something else than flows"):
+            decided[how]()
+    assert git(one.gitdir, "for-each-ref") == before
+    git(bare, "update-ref", MAIN, one.tracked, foreign)
+    one.sync()
+    assert notes(one) == ["acknowledged", "queued"]
+
+
 def test_two_that_have_nothing_in_common_are_not_mixed(tmp_path, two):
     one, _ = two
     other = remote(tmp_path / "other") if (tmp_path / "other").mkdir() is None else None
     imported(other, Change("README", b"x"), parents=())
-    git(one.gitdir / "gfs/remote", "config", "remote.origin.url", str(other))
+    git(one.gitdir / "gfs/remote", "config", "remote.gfs.url", str(other))
     git(one.gitdir, "update-ref", "-d", "refs/gfs/remote/main")
     queue(one, "a")
     head = one.head

@@ -54,6 +54,9 @@ def way(lab, url=None, **environ):
         ("git@example.org:team/flows.git", "git@example.org:team/flows.git"),
         ("ssh://git@example.org/flows", "ssh://git@example.org/flows"),
         ("https://example.org/flows", "https://example.org/flows"),
+        ("https://example.org/flows?ref=x", "https://example.org/flows?ref=x"),
+        ("git@[::1]:flows", "git@[::1]:flows"),
+        ("ssh://git@[::1]/flows", "ssh://git@[::1]/flows"),
     ],
 )
 def test_a_place_means_the_same_from_anywhere(given, kept, tmp_path):
@@ -64,12 +67,15 @@ def test_a_place_means_the_same_from_anywhere(given, kept, tmp_path):
 @pytest.mark.parametrize(
     "given",
     ["--upload-pack=x", "ext::sh -c id", "", "a\nb", "https://u:p@h/x", "https://token@h/x",
-     "ssh://u:p@h/x"],
+     "ssh://u:p@h/x", "https://h/x?access_token=s3cret", "https://h/x?a=b&private_token=s3cret",
+     "ftp://h/x", "foo://h/x", "://", "://h/x", "ssh://-oProxyCommand=id/x", "ssh://a@-oP=id/x",
+     "https:///x", "git@ext::id:x"],
 )  # fmt: skip
 def test_what_could_mean_anything_else_is_refused_and_so_are_credentials(given, tmp_path):
     with pytest.raises(Usage) as refused:
         transport.place_of(given, tmp_path)
     assert "token@" not in refused.value.message
+    assert "s3cret" not in refused.value.message
 
 
 @pytest.mark.parametrize("url", ['/a "b" c', "/a\\b", "/ü # ; x", "https://example.org/a?b=c"])
@@ -77,7 +83,7 @@ def test_a_url_is_read_back_as_it_was_given(tmp_path, url):
     made = Lab(tmp_path / "other")
     transport.attach(made.gitdir, url)
     assert location.at(made.folder).remote == url
-    assert git(made.gitdir / "gfs/remote", "config", "remote.origin.url") == url
+    assert git(made.gitdir / "gfs/remote", "config", "remote.gfs.url") == url
     made.repo.close()
 
 
@@ -179,7 +185,7 @@ def test_when_it_last_answered_is_known(lab, bare):
     assert remote.asked() == pytest.approx(bare.stat().st_mtime, abs=3600)
     gone = Transport(lab.gitdir, "/nowhere", dict(os.environ), timeout_s=5)
     os.utime(lab.gitdir / "gfs/remote/asked", (1, 1))
-    git(lab.gitdir / "gfs/remote", "config", "remote.origin.url", "/nowhere")
+    git(lab.gitdir / "gfs/remote", "config", "remote.gfs.url", "/nowhere")
     with pytest.raises(Unavailable):
         gone.refs(MAIN)
     assert gone.asked() == 1
@@ -195,9 +201,9 @@ def test_the_repositorys_own_configuration_steers_nothing(lab, bare, tmp_path):
         f"url.{tmp_path}/elsewhere.insteadOf": str(bare),
         "core.sshCommand": f"touch {ran}",
         "credential.helper": f"!touch {ran}",
-        "remote.origin.url": "/elsewhere",
-        "remote.origin.receivepack": f"touch {ran};",
-        "remote.origin.uploadpack": f"touch {ran};",
+        "remote.gfs.url": "/elsewhere",
+        "remote.gfs.receivepack": f"touch {ran};",
+        "remote.gfs.uploadpack": f"touch {ran};",
         "core.hooksPath": f"{tmp_path}",
         "push.gpgSign": "true",
     }.items():
@@ -207,11 +213,23 @@ def test_the_repositorys_own_configuration_steers_nothing(lab, bare, tmp_path):
         (tmp_path / name).chmod(0o755)
     assert way(lab).push(MAIN, None, lab.head) is None
     assert way(lab).track(MAIN, TRACKED) == "here"
-    git(lab.gitdir / "gfs/remote", "config", "remote.origin.url", "ssh://127.0.0.1:1/x")
+    git(lab.gitdir / "gfs/remote", "config", "remote.gfs.url", "ssh://127.0.0.1:1/x")
     remote = way(lab)
     with pytest.raises(NotSent):
         remote.push(MAIN, None, lab.head)
     assert not ran.exists()
+
+
+@pytest.mark.req("G4")
+def test_a_persons_own_configuration_sends_it_nowhere_else(lab, bare, tmp_path):
+    git(tmp_path, "init", "-q", "--bare", tmp_path / "elsewhere.git")
+    (tmp_path / ".gitconfig").write_text(
+        f'[push]\n\tpushOption = x\n[remote "origin"]\n\turl = {tmp_path}/elsewhere.git\n'
+    )
+    remote = way(lab, HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path))
+    assert remote.push(MAIN, None, lab.head) is None
+    assert git(bare, "rev-parse", MAIN) == lab.head
+    assert not git(tmp_path / "elsewhere.git", "for-each-ref")
 
 
 def test_its_own_configuration_and_the_variable_do(lab, tmp_path):
@@ -219,7 +237,7 @@ def test_its_own_configuration_and_the_variable_do(lab, tmp_path):
     script.write_text(f'#!/bin/sh\necho "$0" "$@" >> {tmp_path}/told\nexit 255\n')
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     config = lab.gitdir / "gfs/remote"
-    git(config, "config", "remote.origin.url", "ssh://host.invalid/x")
+    git(config, "config", "remote.gfs.url", "ssh://host.invalid/x")
     git(config, "config", "core.sshCommand", f"{script} kept")
     with pytest.raises((Unavailable, Denied)):
         way(lab).refs(MAIN)
@@ -228,6 +246,15 @@ def test_its_own_configuration_and_the_variable_do(lab, tmp_path):
     told = (tmp_path / "told").read_text().splitlines()
     assert "kept" in told[0]
     assert "given" in told[-1]
+
+
+@pytest.mark.parametrize("language", ["de", "fr:de"])
+def test_what_git_says_is_read_in_the_one_language_it_is_known_in(lab, bare, language):
+    assert way(lab, LANGUAGE=language, LC_ALL="").track(MAIN, TRACKED) == "absent"
+    remote = Transport(lab.gitdir, str(bare), {**os.environ, "LANGUAGE": language}, timeout_s=20)
+    (bare / "HEAD").unlink()
+    with pytest.raises(Unavailable, match="does not appear to be a git repository"):
+        remote.refs(MAIN)
 
 
 def test_who_may_not_come_in_is_told_what_lets_in(lab):
@@ -250,7 +277,7 @@ def test_a_token_goes_to_the_host_of_the_url_and_to_no_other(lab, status):
         elsewhere = f"http://127.0.0.1:{second.port}/flows.git/info/refs?service=git-upload-pack"
         first.headers = (("Location", elsewhere),)
         url = f"http://127.0.0.1:{first.port}/flows.git"
-        git(lab.gitdir / "gfs/remote", "config", "remote.origin.url", url)
+        git(lab.gitdir / "gfs/remote", "config", "remote.gfs.url", url)
         remote = way(lab, url, GFS_GIT_TOKEN=SECRET)
         for act in (
             lambda: remote.refs(MAIN),

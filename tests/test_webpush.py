@@ -118,7 +118,7 @@ def test_a_race_and_a_rule_are_told_apart(lab, bare, way):
     assert way.push(MAIN, None, lab.head) == "stale info"
     assert way.push(MAIN, lab.head, lab.head) == "stale info"
     refuse(bare)
-    assert way.push(MAIN, first, lab.head) == "pre-receive hook declined"
+    assert way.push(MAIN, first, lab.head) == "pre-receive hook declined: not today"
     assert way.refs(MAIN) == {MAIN: first}
 
 

@@ -17,7 +17,7 @@ from gitflowstate.adapters.remote import GitRemote
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import NotFound
 from gitflowstate.git import Repository
-from gitflowstate.location import REMOTE
+from gitflowstate.location import NAMED, REMOTE
 from gitflowstate.syscalls import calls, fsync_folder, reported
 
 _PACKED = "\n[fetch]\n\tunpackLimit = 1\n"
@@ -34,7 +34,7 @@ def regain(gitdir: Path, url: str, environment: Mapping[str, str], *, timeout_s:
         config = (gitdir / REMOTE / "config").read_text("utf-8", "surrogateescape")
         (aside / "config").write_text(config + _PACKED, "utf-8", "surrogateescape")
         token = environment.get("GFS_GIT_TOKEN")
-        way = GitRemote(aside, url, environment, token=token, named="origin", timeout_s=timeout_s)
+        way = GitRemote(aside, url, environment, token=token, named=NAMED, timeout_s=timeout_s)
         if way.track(MAIN, MAIN) != "here":
             raise NotFound("the remote has no main: nothing can be brought from there")
         count = _moved(aside / "objects/pack", gitdir / "objects/pack")

@@ -24,6 +24,10 @@ from gitflowstate.ports import IS_THERE, Tracked
 
 TIMEOUT_S = 120.0
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_HOST_KEY = (
+    "log in there once with ssh, by hand, and see whether it is the host that you mean; a changed "
+    "key is a matter for who keeps it"
+)
 _OID = re.compile(r"[0-9a-f]{40}")
 _AUTH = re.compile(
     r"Authentication failed|could not read (Username|Password)|Permission denied"
@@ -31,9 +35,19 @@ _AUTH = re.compile(
     r"|dubious ownership",
     re.IGNORECASE,
 )
+_UNSEEN = re.compile(r"^fatal: repository '.*' not found|returned error: 404", re.MULTILINE)
+_WEB = ("http://", "https://")
 # What Git says once it has begun to send: whatever fails after that, something may have arrived.
 _SENDING = re.compile(r"objects:|^Total \d", re.MULTILINE)
 _LOCKED = re.compile(r"cannot lock ref|Unable to create .*\.lock|could not lock")
+# Who is fetched from writes nothing.
+_WRITING = re.compile(
+    r"^(?:error|fatal): ((?:insufficient permission for adding an object|unable to (?:create|write)"
+    r"|(?:cannot|could not) (?:lock|write)|failed to write|write error|sha1 file).*)$",
+    re.MULTILINE | re.IGNORECASE,
+)
+_NO_ROOM = re.compile(r"No space left|quota exceeded", re.IGNORECASE)
+_CLOSED = re.compile(r"insufficient permission|Permission denied|Read-only", re.IGNORECASE)
 _TRACKING = 7  # attempts while another process brings the same ref
 _FETCH = (
     *("fetch", "--no-tags", "--no-write-fetch-head"),  # not --quiet: it would hide a refusal
@@ -104,6 +118,8 @@ class GitRemote:
             return "absent"
         if "non-fast-forward" in err:
             return "replaced"
+        if here := _at_home(err):
+            raise here
         if _LOCKED.search(err):
             raise Unavailable(
                 f"another process holds the lock of {into}",
@@ -116,7 +132,7 @@ class GitRemote:
         """Fetch into a ref, again while another process holds that."""
         for attempt in range(_TRACKING):
             ended = self.attempt(*_FETCH, "--", self._source, f"{name}:{into}")
-            if ended.code == 0 or not _LOCKED.search(ended.err):
+            if ended.code == 0 or not _LOCKED.search(ended.err) or _at_home(ended.err):
                 break
             time.sleep(random.random() * 0.02 * 2**attempt)  # noqa: S311  jitter
         return ended
@@ -143,14 +159,14 @@ class GitRemote:
             if tab and rest.startswith(f"{new}:{name}\t"):
                 if flag == "=":
                     return IS_THERE
-                return None if flag != "!" else cgit.plain(rest.rsplit("\t", 1)[-1])
+                return None if flag != "!" else cgit.refusal(rest.rsplit("\t", 1)[-1], err)
         if code == 0:
             return None
         raise self.unanswered(code, err)
 
     def unanswered(self, code: int, err: str) -> GfsError:
         """Return the error for a push of whose ref nothing was told: Denied, NotSent or Unknown."""
-        if _AUTH.search(err):
+        if _AUTH.search(err) or self._unseen(err):
             return self.failure(err)
         ended = bool(err.strip()) or code == -signal.SIGPIPE  # then it says nothing
         if ended and not _SENDING.search(err):
@@ -188,9 +204,34 @@ class GitRemote:
         if _AUTH.search(err):
             return Denied(
                 f"the origin does not let us in: {said}",
-                hint=_access(self.url),
+                hint=_HOST_KEY if "Host key verification" in err else _access(self.url),
+            )
+        if self._unseen(err):
+            return NotFound(
+                f"the origin is not found: {said}",
+                hint=f"look at the URL; who may not see it is told the same: {_access(self.url)}",
             )
         return Unavailable(f"the origin is out of reach: {said}", hint="run the same command again")
+
+    def _unseen(self, err: str) -> bool:
+        """Tell whether a web server says that there is nothing, which no repeat will change."""
+        return self.url.startswith(_WEB) and _UNSEEN.search(err) is not None
+
+
+def _at_home(err: str) -> GfsError | None:
+    """Return the error for a fetch that the other side has no part in, None if it may have."""
+    for line in _WRITING.findall(err):
+        if _NO_ROOM.search(line):
+            return Unavailable(
+                f"there is no room here for what the remote has: {cgit.plain(line)}",
+                hint="make room, then run the same command again",
+            )
+        if _CLOSED.search(line):
+            return Denied(
+                f"what the remote has cannot be written here: {cgit.plain(line)}",
+                hint="ask the owner of this repository for access",
+            )
+    return None
 
 
 def origin_of(

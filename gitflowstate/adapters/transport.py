@@ -12,15 +12,17 @@ import os
 import re
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from gitflowstate import cgit
 from gitflowstate.adapters import webpush
 from gitflowstate.adapters.remote import GitRemote
 from gitflowstate.errors import GfsError, NotFound, Rejected, Unavailable, Usage
-from gitflowstate.location import REMOTE, TRACKED
+from gitflowstate.location import NAMED, REMOTE, TRACKED, url_in
 from gitflowstate.ports import Tracked
 from gitflowstate.syscalls import (
     CREATE_FLAGS,
@@ -33,8 +35,9 @@ from gitflowstate.syscalls import (
     write_all,
 )
 
-_NAME = "origin"
 _ASKED = "asked"  # its time is when the remote last answered
+_SCHEMES = ("file", "git", "http", "https", "ssh")
+_SECRET = re.compile(r"[?&;][^=&;]*(?:token|secret|passw|key|auth)[^=&;]*=", re.IGNORECASE)
 _WEB = ("http://", "https://")
 _LINKS = ("objects", "refs", "packed-refs", "shallow")
 _MISSING = re.compile(
@@ -60,6 +63,13 @@ def place_of(text: str, here: Path) -> str:
     cgit.check_place(text)
     if not cgit.is_url(text):
         return os.path.normpath(here / text)
+    if "://" in text:
+        _check_scheme(text)
+    if text.startswith(_WEB) and _SECRET.search(text):
+        raise Usage(
+            "the URL holds credentials, which are not kept in a file",
+            hint="leave them out of it, and set GFS_GIT_TOKEN",
+        )
     if "://" in text and "@" in text.split("/")[2]:
         user, _, _ = text.split("/")[2].rpartition("@")
         if ":" in user or text.startswith("http"):
@@ -70,8 +80,62 @@ def place_of(text: str, here: Path) -> str:
     return text
 
 
+def _check_scheme(text: str) -> None:
+    """Refuse what Git will never reach. Raises Usage."""
+    scheme, _, rest = text.partition("://")
+    host = rest.partition("/")[0].rpartition("@")[2]
+    if scheme not in _SCHEMES or host.startswith("-") or not (host or scheme == "file"):
+        raise Usage(
+            f"{scheme[:20]}:// and what follows is no URL that is taken here",
+            hint="name one such as https://HOST/PATH or ssh://HOST/PATH, or a path",
+        )
+
+
 def attach(gitdir: Path, url: str) -> None:
     """Say where the remote of a repository is; nothing is sent. Rejected if it has another."""
+    folder = gitdir / REMOTE
+    _clear(folder)
+    aside = _made(gitdir, url)
+    with reported("make", str(folder)):
+        try:
+            calls.rename(str(aside), str(folder))
+        except OSError as error:
+            _drop(aside)
+            raise Rejected(f"{gitdir} has a remote already", hint="gfs where says which") from error
+        fsync_folder(str(folder.parent))
+        fsync_folder(str(gitdir))
+
+
+@contextmanager
+def considered(
+    gitdir: Path, url: str, environment: Mapping[str, str], *, timeout_s: float
+) -> Iterator[GitRemote]:
+    """Yield the way to a remote that a repository may be given; what comes from there is synced."""
+    aside, token = _made(gitdir, url), environment.get("GFS_GIT_TOKEN")
+    given: Any = {"token": token, "folder": aside, "named": NAMED, "timeout_s": timeout_s}
+    try:
+        yield GitRemote(aside, url, environment, **given)
+        _sync(gitdir / "objects", 0)
+    finally:
+        _drop(aside)
+
+
+def rename(gitdir: Path, url: str, environment: Mapping[str, str]) -> None:
+    """Say that the remote of a repository is elsewhere now; settings beside the URL stay."""
+    path = gitdir / REMOTE / "config"
+    git = cgit.Git(gitdir, environment)
+    git.run("config", "--file", str(path), "--replace-all", f"remote.{NAMED}.url", url)
+    with reported("sync", str(path)):
+        descriptor = calls.open(str(path), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            calls.fsync(descriptor)
+        finally:
+            calls.close(descriptor)
+        fsync_folder(str(path.parent))
+
+
+def _made(gitdir: Path, url: str) -> Path:
+    """Make the way to a remote, under a name aside; return that."""
     folder = gitdir / REMOTE
     aside = folder.with_name(random_name("remote-"))
     with reported("make", str(folder)):
@@ -81,15 +145,16 @@ def attach(gitdir: Path, url: str) -> None:
         for name in _LINKS:
             (aside / name).symlink_to(f"../../{name}")
         _write(aside / "HEAD", "ref: refs/heads/main\n")
-        _write(aside / "config", _CONFIG.format(name=_NAME, url=_quoted(url), tracked=TRACKED))
+        _write(aside / "config", _CONFIG.format(name=NAMED, url=_quoted(url), tracked=TRACKED))
         fsync_folder(str(aside))
-        try:
-            calls.rename(str(aside), str(folder))
-        except OSError as error:
-            _drop(aside)
-            raise Rejected(f"{gitdir} has a remote already", hint="gfs where says which") from error
-        fsync_folder(str(folder.parent))
-        fsync_folder(str(gitdir))
+    return aside
+
+
+def _clear(folder: Path) -> None:
+    """Put aside what is left of a way that names no remote any more."""
+    if folder.is_dir() and url_in(folder) is None:
+        with reported("move", str(folder)):
+            calls.rename(str(folder), str(folder.with_name(random_name("lost-"))))
 
 
 def _quoted(url: str) -> str:
@@ -111,6 +176,17 @@ def _drop(aside: Path) -> None:
     rmtree(aside, ignore_errors=True)
 
 
+def _sync(objects: Path, since: int) -> None:
+    """Let the names of new objects survive a power cut; the files themselves Git has synced."""
+    with reported("sync", str(objects)):
+        for name in ("", *calls.listdir(str(objects))):
+            path = f"{objects}/{name}"
+            info = calls.lstat(path)
+            # A file system may keep its time in whole seconds.
+            if stat.S_ISDIR(info.st_mode) and info.st_mtime_ns >= since - 2_000_000_000:
+                fsync_folder(path)
+
+
 class Transport(GitRemote):
     """The way to the remote of a flow repository, and when that last answered."""
 
@@ -125,7 +201,7 @@ class Transport(GitRemote):
             environment,
             token=token,
             folder=folder,  # wherever we stand, even where there is no folder any more
-            named=_NAME,
+            named=NAMED,
             timeout_s=timeout_s,
         )
         self.objects = gitdir / "objects"
@@ -142,20 +218,20 @@ class Transport(GitRemote):
         if url is None:
             return super().push(name, old, new)
         feed = webpush.script(name, old, new)
-        code, out, err = self.attempt(*webpush.command(_NAME, url), feed=feed)
+        code, out, err = self.attempt(*webpush.command(NAMED, url), feed=feed)
         answer = webpush.answer(out, name)
         if not answer.answered:
             raise self.unanswered(code, err)
         if answer.there:
             self._read_back = {name: answer.there}
-        return answer.refusal and cgit.plain(answer.refusal)
+        return answer.refusal and cgit.refusal(answer.refusal, err)
 
     @cached_property
     def _web(self) -> str | None:
         """The URL to push to where that is over HTTP, as a person's settings rewrite it."""
         if not self.url.startswith(_WEB):
             return None
-        code, out, _ = self.attempt("remote", "get-url", "--push", _NAME)
+        code, out, _ = self.attempt("remote", "get-url", "--push", NAMED)
         return out.strip() if code == 0 and out.startswith(_WEB) else None
 
     def refs(self, *names: str) -> dict[str, str]:
@@ -174,7 +250,7 @@ class Transport(GitRemote):
         since = time.time_ns() if self._loose(name) == self._loose(into) else 0
         found = super().track(name, into)
         if self._loose(name) != self._loose(into):
-            self._sync(since)
+            _sync(self.objects, since)
         self._answered()
         return found
 
@@ -192,16 +268,6 @@ class Transport(GitRemote):
             self._asked.touch()
         except OSError:
             return  # only looked at: a reader who may not write
-
-    def _sync(self, since: int) -> None:
-        """Let the names of new objects survive a power cut; the files themselves Git has synced."""
-        with reported("sync", str(self.objects)):
-            for name in ("", *calls.listdir(str(self.objects))):
-                path = f"{self.objects}/{name}"
-                info = calls.lstat(path)
-                # A file system may keep its time in whole seconds.
-                if stat.S_ISDIR(info.st_mode) and info.st_mtime_ns >= since - 2_000_000_000:
-                    fsync_folder(path)
 
 
 def missing(error: GfsError) -> GfsError:

@@ -112,8 +112,11 @@ def remote_timeout() -> float:
 
 
 def offline() -> bool:
-    """Return whether the remote is not to be asked (GFS_OFFLINE=1)."""
-    return os.environ.get("GFS_OFFLINE") == "1"
+    """Return whether the remote is not to be asked (GFS_OFFLINE=1). Raises Usage."""
+    said = os.environ.get("GFS_OFFLINE", "")
+    if said not in ("", "0", "1"):
+        raise Usage(f"GFS_OFFLINE is {said[:20]!r}", hint="set it to 1, or to nothing")
+    return said == "1"
 
 
 def debug() -> bool:

@@ -62,7 +62,7 @@ def init(
     if founded.location.remote is not None and (remote is not None or github):
         from gitflowstate.cli import sync
 
-        text = f"{text}\n{sync.after_init(founded.location, data)}"
+        text = f"{text}\n{sync.after_init(founded.location, data, as_json=session.json)}"
     output.success(data, text, as_json=session.json)
 
 

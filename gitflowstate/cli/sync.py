@@ -15,12 +15,15 @@ from gitflowstate.cli import config, hosts, output
 from gitflowstate.cli.session import Session, quoted
 from gitflowstate.cli.showing import show_head
 from gitflowstate.cli.verb import reads
-from gitflowstate.errors import Rejected, Stale, Unavailable, Usage
+from gitflowstate.errors import Stale, Unavailable, Usage
 from gitflowstate.founding import Founded
 from gitflowstate.git import Repository
-from gitflowstate.location import Location
+from gitflowstate.location import TRACKED, Location
+from gitflowstate.locks import repository_lock
 from gitflowstate.ports import Remote
 from gitflowstate.syncing import Fate, Synced
+
+_LOOK_S = 600.0  # for what comes with a whole history
 
 
 @reads
@@ -34,6 +37,7 @@ def clone(
 
     Example: gfs clone git@example.org:team/flows.git ~/flows
     """
+    _online()
     place, timeout = transport.place_of(url, config.working_folder()), config.lock_timeout()
     with _explained():
         founded = joining.clone(Path(directory), _attach(place), view=not no_view, timeout=timeout)
@@ -57,18 +61,35 @@ def clone(
 
 def founded(folder: Path, url: str, *, view: bool) -> Founded:
     """Make a flow repository with a remote, or give one to that which a folder holds."""
+    _online()
     place = transport.place_of(url, config.working_folder())
     with _explained():
         found = joining.init(folder, _attach(place), view=view, timeout=config.lock_timeout())
-    here = found.location
-    if here.remote is None:
-        transport.attach(here.gitdir, place)
-    elif here.remote != place:
-        raise Rejected(
-            f"{here.folder} has a remote already: {here.remote}",
-            hint="gfs where says how it stands; a folder of its own can have the other one",
-        )
-    return found._replace(location=here._replace(remote=place))
+        if found.location.remote != place:
+            _given(found.location, place)
+    return found._replace(location=found.location._replace(remote=place))
+
+
+def _given(here: Location, place: str) -> None:
+    """Give a repository that is there a remote, or another one, once that was looked at."""
+    environ = config.environment()
+    considered = transport.considered(here.gitdir, place, environ, timeout_s=_LOOK_S)
+    with Repository.open(here.gitdir, trust=config.trust(), writing=True) as repo:
+        moving = here.remote is not None and repo.ref(TRACKED) is not None
+        with considered as there, repository_lock(repo.gitdir, config.lock_timeout()):
+            before = here.remote and hosts.transport(here.gitdir, here.remote, reading=True)
+            head = joining.consider(repo, there, before or None)
+            if here.remote is None:
+                transport.attach(here.gitdir, place)
+            else:
+                transport.rename(here.gitdir, place, environ)
+    if moving and head is None:  # nobody took anything back: it is another place
+        _synced(here._replace(remote=place), republish=True, follow=False)
+
+
+def _online() -> None:
+    if config.offline():
+        raise Usage("GFS_OFFLINE is set: the remote is not asked", hint="unset GFS_OFFLINE")
 
 
 def _attach(place: str) -> Callable[[Path], Remote]:
@@ -88,11 +109,14 @@ def _explained() -> Iterator[None]:
         raise transport.missing(error) from error
 
 
-def after_init(place: Location, data: dict[str, Any]) -> str:
-    """Bring both sides together; return what there is to say, and add it to the data."""
+def after_init(place: Location, data: dict[str, Any], *, as_json: bool) -> str:
+    """Bring both sides together; return what there is to say, and add it to the data.
+
+    Raises Stale where the remote had what goes against operations of ours.
+    """
     done = _synced(place, republish=False, follow=False)
     data |= _data(done)
-    return _text(done)
+    return _told(done, data, as_json=as_json)
 
 
 @reads
@@ -117,13 +141,18 @@ def sync(
         raise Usage(f"{place.folder} has no remote to sync with", hint="gfs where says which it is")
     if follow and republish:
         raise Usage("--follow and --republish are two different decisions", hint="choose one")
-    if config.offline():
-        raise Usage("GFS_OFFLINE is set: the remote is not asked", hint="unset GFS_OFFLINE")
+    _online()
     done = _synced(place, republish=republish, follow=follow)
-    data, text = _data(done), _text(done)
+    data = _data(done)
+    output.success(data, _told(done, data, as_json=session.json), as_json=session.json)
+
+
+def _told(done: Synced, data: dict[str, Any], *, as_json: bool) -> str:
+    """Return what became of each operation. Raises Stale, with the data, where one was refused."""
+    text = _text(done)
     refused = [fate for fate in done.fates if fate.refused]
     if refused:
-        if not session.json:
+        if not as_json:
             output.aside(text)
         were = "was" if len(refused) == 1 else "were"
         raise Stale(
@@ -132,7 +161,7 @@ def sync(
             hint="gfs show each flow, and decide what of it is still to be done",
             **data,
         )
-    output.success(data, text, as_json=session.json)
+    return text
 
 
 def _synced(place: Location, *, republish: bool, follow: bool) -> Synced:

@@ -14,6 +14,7 @@ from hostbench import main_of, remote, subjects
 from jsonschema import Draft202012Validator
 
 from gitflowstate import schemata
+from gitflowstate.adapters import transport
 
 FIRST = "2ef7b4f47bc5"
 
@@ -99,6 +100,64 @@ def test_a_workflow_is_published_with_it(tmp_path, bare):
     assert one.head == main_of(bare)
 
 
+def test_a_host_is_no_remote_of_others(tmp_path, bare, one):
+    """What is pushed to a copy is not at the remote, and the copy could not go on."""
+    head = one.head
+    alone = Cli(tmp_path / "alone")
+    assert here("init", alone.folder).code == 0
+    for words in (
+        ("clone", one.folder, tmp_path / "a"),
+        ("init", tmp_path / "b", "--remote", f"file://{one.folder}"),
+        ("init", alone.folder, "--remote", one.folder),
+    ):
+        done = here(*words)
+        assert done.code == 3, done
+        assert "through a remote" in done.err
+    assert "remote" not in alone.json("where")
+    assert one.head == head
+
+
+def test_a_wrong_url_is_not_kept(tmp_path, bare):
+    alone = Cli(tmp_path / "alone")
+    assert here("init", alone.folder).code == 0
+    something_else(bare)
+    for url, code in ((tmp_path / "typo.git", 5), (bare, 3)):
+        done = here("init", alone.folder, "--remote", url)
+        assert done.code == code, done
+        assert alone.json("where").get("remote") is None
+        assert not [*alone.gitdir.glob("gfs/remote*")]
+    alone("create", "Alone", "--id", "f-9")
+
+
+@pytest.mark.parametrize("moved", ["whole", "empty"])
+def test_a_remote_that_moved_is_named_anew(tmp_path, bare, one, two, moved):
+    two.run("note", "f-1", "queued", "--offline")
+    git(two.gitdir / "gfs/remote", "config", "core.sshCommand", "ssh -4")
+    other = tmp_path / "other.git"
+    if moved == "whole":
+        bare.rename(other)
+    else:
+        shutil.rmtree(bare)
+        git(tmp_path, "init", "-q", "--bare", other)
+    for cli in (two, one):
+        joined(cli.folder, other)
+        joined(cli.folder, other)
+        assert cli.json("where")["remote"] == str(other)
+        assert cli.head == main_of(other)
+    one("note", "f-1", "on")
+    assert one.flow("f-1")["revision"] == 3
+    assert "core.sshcommand" in git(two.gitdir / "gfs/remote", "config", "--name-only", "--list")
+
+
+def test_a_url_that_never_answered_is_named_anew(tmp_path, bare, one):
+    alone = Cli(tmp_path / "alone")
+    assert here("init", alone.folder).code == 0
+    transport.attach(alone.gitdir, str(tmp_path / "typo.git"))
+    assert alone.run("create", "Alone").code == 75
+    joined(alone.folder, bare)
+    assert alone.head == main_of(bare)
+
+
 def test_init_takes_over_what_is_there(tmp_path, bare, one):
     two = joined(tmp_path / "two", bare)
     assert two.head == one.head
@@ -122,12 +181,40 @@ def test_init_joins_flows_that_were_alone_to_others(tmp_path, bare, one):
     alone("create", "Taken", "--id", "f-1")
     tip = alone.head
     done = here("init", alone.folder, "--remote", bare, "--json")
-    refused = [each for each in done.data["operations"] if each["refused"]]
+    assert done.code == 4  # as sync says it
+    told = done.error["details"]
+    refused = [each for each in told["operations"] if each["refused"]]
     assert [each["flow"] for each in refused] == ["f-1"]
     assert alone.flow("f-1")["goal"] == "Do it"
     assert alone.flow("f-9")["goal"] == "Alone"
     assert main_of(bare) == alone.head
-    assert git(alone.gitdir, "rev-parse", done.data["kept"]) == tip
+    assert git(alone.gitdir, "rev-parse", told["kept"]) == tip
+    joined(alone.folder, bare)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("loss", ["folder", "config", "emptied"])
+def test_a_clone_that_lost_its_way_decides_nothing_by_itself(bare, one, two, loss, packed):
+    """Else both would be the one that decides, and each task would have two winners."""
+    one("note", "f-1", "meanwhile")
+    if packed:
+        two.git("pack-refs", "--all")
+    if loss == "folder":
+        shutil.rmtree(two.gitdir / "gfs")
+    elif loss == "config":
+        (two.gitdir / "gfs/remote/config").unlink()
+    else:
+        (two.gitdir / "gfs/remote/config").write_text("")
+    head = two.git("rev-parse", MAIN)
+    for words in (("note", "f-1", "x"), ("note", "f-1", "x", "--offline"), ("show", "f-1")):
+        done = two.run(*words)
+        assert done.code == 6, done
+        assert f"gfs init {two.folder} --remote URL" in done.err
+    assert two.git("rev-parse", MAIN) == head
+    joined(two.folder, bare)
+    two("note", "f-1", "on")
+    assert two.head == main_of(bare)
+    assert two.flow("f-1")["revision"] == 3
 
 
 def test_a_clone_reads_and_writes(bare, one, two):
@@ -295,6 +382,23 @@ def test_sync_of_refused_operations_as_json(one, two):
 )
 def test_sync_that_makes_no_sense(one, words, env):
     assert one.run(*words, env=env).code == 2
+
+
+@pytest.mark.parametrize("words", [("clone",), ("init", "--remote")])
+def test_what_begins_with_the_remote_is_not_begun_offline(tmp_path, bare, one, words):
+    done = here(*words, bare, tmp_path / "new", env={"GFS_OFFLINE": "1"})
+    assert done.code == 2, done
+    assert "GFS_OFFLINE is set" in done.err
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_word_that_does_not_say_whether_to_ask_is_refused(bare, one):
+    head = main_of(bare)
+    done = one.run("note", "f-1", "x", env={"GFS_OFFLINE": "yes"})
+    assert done.code == 2, done
+    assert "GFS_OFFLINE is 'yes'" in done.err
+    assert main_of(bare) == one.head == head
+    assert one.run("note", "f-1", "x", env={"GFS_OFFLINE": "0"}).code == 0
 
 
 def test_sync_without_a_remote(tmp_path):

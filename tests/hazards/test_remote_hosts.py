@@ -11,8 +11,10 @@ import re
 import signal
 import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 
+import mounts
 import pytest
 from clirun import Cli, here
 from flowrepo import Lab, imported, put
@@ -88,6 +90,29 @@ def test_f10_a_refused_push_is_no_success(bare, hosts, name):
     (bare / "hooks" / name).unlink()
 
 
+@pytest.mark.req("F10")
+@pytest.mark.parametrize("name", ["update", "pre-receive"])
+def test_f10_the_reason_of_a_hook_is_told_and_is_no_race_whatever_its_words(bare, hosts, name):
+    one, _ = hosts
+    hook(bare, name, "echo 'fetch first, unpack later: blocked by policy' >&2; exit 1")
+    done = one.run("note", "f-1", "x", "--json")
+    assert done.code == 77, done
+    assert "fetch first, unpack later: blocked by policy" in done.error["message"]
+    (bare / "hooks" / name).unlink()
+
+
+@pytest.mark.req("F10")
+def test_f10_a_remote_that_cannot_be_written_is_not_said_to_be_busy(bare, hosts, tmp_path):
+    one, _ = hosts
+    with mounts.mounted(tmp_path / "view", "--bind", bare) as view:
+        mounts.remounted(view, "bind,ro")
+        git(one.gitdir / "gfs/remote", "config", "remote.gfs.url", view)
+        done = one.run("note", "f-1", "x", "--json")
+        assert done.code == 77, done
+        assert done.error["message"].startswith("the remote cannot be written")
+    git(one.gitdir / "gfs/remote", "config", "remote.gfs.url", bare)
+
+
 @pytest.mark.req("C9")
 def test_c9_a_remote_at_a_path_has_its_hooks_run(bare, hosts):
     one, _ = hosts
@@ -123,6 +148,36 @@ def test_f10_what_the_remote_says_is_shown_and_kept_nowhere(bare, hosts):
     one("note", "f-1", "y")
     for cli in hosts:
         assert b"s3cr3t" not in cli.every_object()
+
+
+# ── what fails here is not put down to the remote ───────────────────────────────────────────────
+
+
+@pytest.mark.req("A6")
+def test_a_copy_that_cannot_be_written_is_read_and_the_reason_is_said(hosts, tmp_path):
+    one, two = hosts
+    one("note", "f-1", "x")
+    with mounts.mounted(tmp_path / "view", "--bind", two.folder) as view:
+        mounts.remounted(view, "bind,ro")
+        done = here("show", "f-1", "--repo", view)
+    assert done.code == 0, done
+    assert "cannot be written here" in done.err
+    assert "out of reach" not in done.err
+
+
+@pytest.mark.req("A6")
+def test_a_disk_that_is_full_here_is_told_as_that(bare, hosts, tmp_path):
+    one, _ = hosts
+    with mounts.in_memory(tmp_path / "small", "1m") as small:
+        assert here("clone", bare, small / "three").code == 0
+        one("note", "f-1", "x")
+        with (small / "ballast").open("wb", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(bytes(512))
+        done = here("show", "f-1", "--repo", small / "three")
+    assert done.code == 0, done
+    assert "no room here" in done.err
+    assert "out of reach" not in done.err
 
 
 # ── races ───────────────────────────────────────────────────────────────────────────────────────

@@ -133,6 +133,20 @@ def test_over_http_without_the_right_token(serve, tmp_path, token):
         assert secret.encode() not in kept
 
 
+def test_what_a_web_server_does_not_know_is_no_matter_of_running_it_again(serve, tmp_path):
+    """It says the same to those who may not see it."""
+    wire = serve("http")
+    host = founded(tmp_path, wire)
+    away = wire.bare.rename(wire.bare.with_name("away.git"))
+    error = host.refuses(5, *UPDATE)
+    assert "GFS_GIT_TOKEN" in error["hint"]
+    told = host.run("show", "f-1")
+    assert (told.code, "known here" in told.err) == (0, True)
+    away.rename(wire.bare)
+    host(*UPDATE)
+    wires.sound(wire, host, flows={"f-1": 2})
+
+
 def test_over_ssh_without_the_right_key_and_with_another_host(serve, tmp_path):
     wire = serve("ssh")
     host = founded(tmp_path, wire)
@@ -143,7 +157,7 @@ def test_over_ssh_without_the_right_key_and_with_another_host(serve, tmp_path):
     known = wire.server.folder / "known"
     right = known.read_text()
     known.write_text(f"{right.split(' ')[0]} {(wire.server.folder / 'stranger.pub').read_text()}")
-    assert host.run(*UPDATE).code == 77
+    assert "see whether it is the host" in host.refuses(77, *UPDATE)["hint"]
     known.write_text(right)
     host(*UPDATE)
     wires.sound(wire, host, flows={"f-1": 2})
