@@ -1,7 +1,8 @@
 """Which output of processes may go: that of one which ended long ago and was told of.
 
-Rule: only output on this machine goes. Facts, state and identity are in the repository and stay, so
-the same call is never run again (R-TJ-16).
+Rules: whichever session has seen the end, the output has done its work: the session that started
+the process may be gone. Only output on this machine goes. Facts, state and identity are in the
+repository and stay, so the same call is never run again (R-TJ-16).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import NamedTuple
 from gitflowstate import due, outputs, processes, runlocks
 from gitflowstate.documents import Broken
 from gitflowstate.inbox import is_notice
-from gitflowstate.inboxstore import InboxStore
+from gitflowstate.inboxstore import InboxStore, Marks
 from gitflowstate.kinds import Time
 from gitflowstate.processmodel import Process, has_ended
 from gitflowstate.store import Store
@@ -32,7 +33,7 @@ def expire(store: Store, now: Time) -> Removed:
     gitdir = store.repo.gitdir
     here = {*outputs.every(gitdir)}
     paths = [path for path in processes.paths(store) if processes.name_of(path) in here]
-    marks = InboxStore(store.repo, store.timeout)
+    marks = InboxStore(store.repo, store.timeout).everyone()
     gone: list[str] = []
     size = 0
     for item in processes.read(store, paths):
@@ -44,11 +45,10 @@ def expire(store: Store, now: Time) -> Removed:
     return Removed(gone, size, len(here) - len(gone))
 
 
-def is_consumed(process: Process, marks: InboxStore, now: Time) -> bool:
+def is_consumed(process: Process, marks: Marks, now: Time) -> bool:
     """Tell whether nobody waits for the output of a process any more."""
     if not has_ended(process) or process.finished_at is None:
         return False
     if due.elapsed(process.finished_at, now) < KEPT_S:
         return False
-    seen = marks.marks(process.session_id).get(process.id, {})
-    return "seen" in seen or not is_notice(process)
+    return "seen" in marks.get(process.id, {}) or not is_notice(process)

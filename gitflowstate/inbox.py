@@ -20,6 +20,7 @@ from gitflowstate.processmodel import Process, has_ended, session_place
 
 CHANNEL = "inbox"
 INBOX_REF = cursor_ref(CHANNEL)
+MAX_MARKED = 30_000  # events of one reader: with both marks of each, its document can still be read
 State = Mapping[str, Value | None]
 
 
@@ -79,7 +80,8 @@ def reads(op: Op) -> tuple[str, ...]:
 def apply(op: Op, state: State) -> State:
     """Return the marks after the op, or `state` itself when all of them are set.
 
-    Raises Rejected for a document of a newer version.
+    Raises Rejected for a document of a newer version, and for more events than one may hold: a mark
+    that was dropped would be a notice again.
     """
     assert isinstance(op, InboxOp)
     path = reader_path(op.reader)
@@ -94,6 +96,12 @@ def apply(op: Op, state: State) -> State:
     if not new:
         return state
     events = {**marks, **{event: {**marks.get(event, {}), mark: op.at} for event in sorted(new)}}
+    if len(events) > max(MAX_MARKED, len(marks)):
+        raise Rejected(
+            f"session {op.reader} was told of {len(marks):,} events, of {MAX_MARKED:,} at most",
+            hint="go on under another GFS_SESSION; gfs inbox --peek still shows what has ended",
+            reader=op.reader,
+        )
     return {**state, path: Reader(schema_version=1, session_id=op.reader, events=events)}
 
 

@@ -57,6 +57,27 @@ class InboxStore:
                 self.problems.append(problem)
             return {}
 
+    def everyone(self) -> Marks:
+        """Return the marks of all sessions together: what any of them was told, and has seen."""
+        found: Marks = {}
+        for place in self._places():
+            for event, mark in self.marks_at(place).items():
+                found[event] = mark | found.get(event, {})
+        return found
+
+    def _places(self) -> list[str]:
+        try:
+            repo, tree = self._store.repo, self._store.head().tree
+            if repo.lookup(tree, "readers") is None:
+                return []
+            paths = [path for path, _ in repo.walk(tree, "readers")]
+        except NotFound:
+            return []
+        except Corrupt as error:
+            self.problems.append(f"what was told cannot be read: {error.message}")
+            return []
+        return [path.removeprefix("readers/").removesuffix(".json") for path in paths]
+
     def deliver(self, reader: str, events: Sequence[str], *, at: Time, by: str) -> None:
         """Record durably that events are about to be shown to a session."""
         self._mark(Deliver, reader, events, at, by)

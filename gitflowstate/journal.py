@@ -2,7 +2,8 @@
 
 Rules: pure. A line is a whole snapshot of one task, and the last one for a task holds. Only a
 record that was cut off at the very end of a file is a torn tail; whatever else does not decode is
-damage, and so is a complete last line that does not (R-TJ-18, 19, 22 to 25).
+damage, and so is a complete last line that does not (R-TJ-18, 19, 22 to 25). So is a record that
+stands twice (E5), and one that changes how a task has ended (R-TJ-04).
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Any, NamedTuple
 
 from gitflowstate import codec
 from gitflowstate.errors import Corrupt, Invalid
-from gitflowstate.kinds import Time
-from gitflowstate.loader import lenient
+from gitflowstate.kinds import ENDS, Time
+from gitflowstate.loader import Ambiguous, record
 from gitflowstate.processmodel import Process, has_ended
 
 LONGEST = 16 << 20  # bytes of one record
@@ -67,11 +68,13 @@ def check(lines: Iterable[bytes]) -> Checked:
     Raises Corrupt with the number of the first bad line and its offset.
     """
     tasks: dict[str, dict[str, Any]] = {}
+    ended: dict[str, str] = {}
     records = offset = 0
     for number, line in enumerate(lines, 1):
         whole = line.endswith(b"\n")
         try:
-            record = _record(line)
+            told = _record(line)
+            _check_follows(told, tasks, ended)
         except _UnfinishedError as error:
             if not whole:
                 return Checked(records, tasks, offset, unended=False)
@@ -79,7 +82,7 @@ def check(lines: Iterable[bytes]) -> Checked:
         except Invalid as error:
             raise _damage(number, offset, error) from None
         records += 1
-        tasks[record["task_id"]] = record
+        tasks[told["task_id"]] = told
         if not whole:
             return Checked(records, tasks, None, unended=True)
         offset += len(line)
@@ -104,11 +107,35 @@ def _record(line: bytes) -> dict[str, Any]:
     if len(line) > LONGEST:
         raise Invalid(f"a record of more than {LONGEST:,} bytes")
     try:
-        found = lenient(line, LONGEST)  # others write floats, too
+        found = record(line, LONGEST)
+    except Ambiguous:
+        raise
     except Invalid as error:
         raise _UnfinishedError(error.message) from None
     if not isinstance(found, dict):
         raise Invalid("a record must be an object")
     if not isinstance(found.get("task_id"), str) or not found["task_id"]:
         raise Invalid("a record must have a task_id")
+    if not isinstance(status(found), str | None):
+        raise Invalid("the status of a record must be a text")
     return found
+
+
+def status(told: dict[str, Any]) -> Any:  # noqa: ANN401  a text in what was checked
+    """Return what a record says that its task is, under the name that others or we have for it."""
+    found = told.get("status")
+    return told.get("state") if found is None else found
+
+
+def _check_follows(
+    told: dict[str, Any], tasks: dict[str, dict[str, Any]], ended: dict[str, str]
+) -> None:
+    """Refuse a record that cannot come after those before it; note an end. Raises Invalid."""
+    task, now = told["task_id"], status(told)
+    if told == tasks.get(task):
+        raise Invalid(f"the record of {task} stands twice")
+    before = ended.get(task)
+    if before is not None and now not in (None, before):
+        raise Invalid(f"{task} is {now} after it had ended: it was {before}")
+    if now in ENDS:
+        ended[task] = now

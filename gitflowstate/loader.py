@@ -45,6 +45,21 @@ def lenient(data: bytes, limit: int = MAX_DOCUMENT) -> Any:  # noqa: ANN401  any
     return _parse(_text(data, limit), _lenient)
 
 
+def record(data: bytes, limit: int = MAX_DOCUMENT) -> Any:  # noqa: ANN401  any JSON
+    """Return the JSON value of a line that others may have written, with floats in it.
+
+    Raises Ambiguous for a key that stands twice or a constant such as NaN, which JSON has not;
+    Invalid for all else that `load` refuses.
+    """
+    text = _text(data, limit)
+    try:
+        return _parse(text, _foreign)
+    except _RepeatedError:
+        raise Ambiguous("holds a key twice in one object") from None
+    except _NumberError as error:
+        raise Ambiguous(str(error)) from None
+
+
 def repeated(text: str) -> Invalid | None:
     """Return the error for the first key that stands twice in one object, or None."""
     found = positions.duplicates(text)
@@ -136,6 +151,10 @@ def check_plain(value: Any, at: str) -> None:  # noqa: ANN401  any JSON
 # ── what the decoder hands out ──────────────────────────────────────────────────────────────────
 
 
+class Ambiguous(Invalid):
+    """JSON of which two readers make two things."""
+
+
 class _RepeatedError(ValueError):
     pass
 
@@ -153,6 +172,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_float(number: str) -> Any:  # noqa: ANN401  never returns
     raise _NumberError(f"{number[:20]} is not an integer")
+
+
+def _no_constant(name: str) -> Any:  # noqa: ANN401  never returns
+    raise _NumberError(f"{name} is no number of JSON")
 
 
 def _integer(number: str) -> int:
@@ -179,6 +202,9 @@ _strict = json.JSONDecoder(
     object_pairs_hook=_object, parse_float=_no_float, parse_constant=_no_float, parse_int=_integer
 )
 _lenient = json.JSONDecoder(parse_int=_integer_or_float)
+_foreign = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_integer_or_float, parse_constant=_no_constant
+)
 
 
 def _path_of_float(text: str) -> str:

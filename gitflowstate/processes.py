@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from gitflowstate import documents, storable
 from gitflowstate.documents import Broken
-from gitflowstate.errors import Corrupt, NotFound, Rejected
+from gitflowstate.errors import Corrupt, NotFound, Rejected, Usage
 from gitflowstate.kinds import Notify, ProcessState, Time
 from gitflowstate.ops import ProcessOp
 from gitflowstate.processmodel import (
@@ -222,8 +222,11 @@ def find_by_id(store: Store, session: str, process: str) -> Process | None:
 def get(store: Store, text: str) -> Process:
     """Return the process that a text names: its id, or a unique prefix of it.
 
-    Raises NotFound when none or several begin so, Corrupt where it cannot be read.
+    Raises Usage for an empty one, which all begin with, NotFound when none or several begin so,
+    Corrupt where it cannot be read.
     """
+    if not text:
+        raise Usage("the name of a process is empty", next=["gfs", "ps", "--all"])
     found = {name_of(path): path for path in paths(store) if name_of(path).startswith(text)}
     path = found.get(text) or (next(iter(found.values())) if len(found) == 1 else None)
     if path is None:

@@ -25,10 +25,16 @@ MARK = "GFS_RUN"  # a variable of the command: which run it is, so that what esc
 TOLD_TO_END = "its supervisor was told to end"
 _HEAD, _LAST = "gitflowstate exit 1", "end"
 _LIMIT = 65_536
+_KIND, _REGULAR = 0o170000, 0o100000  # `stat` would be one more module
+_RESERVED = 8192  # bytes, more than any record has
 _FIELDS = {
     *("state", "finished_at", "started_at", "pid", "ticks", "exit_code", "signal", "sent"),
     *("reason", "output_bytes", "output_truncated"),
 }
+_STATES = ("completed", "failed", "cancelled", "timed_out")
+_MOST = 2**53 - 1  # the largest number that a document holds
+_STAMP = "%Y-%m-%dT%H:%M:%SZ"
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO would hold who opens it
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -144,31 +150,59 @@ def parsed(text: str) -> Exit:
     told = dict(line.split(" ", 1) for line in lines)
     if (first, last, rest) != (_HEAD, _LAST, "") or not set(told) <= _FIELDS:
         raise ValueError("not a record of an end")
+    if told["state"] not in _STATES:
+        raise ValueError(f"a record of an end that is {told['state']!r}")
     return Exit(
         told["state"],
-        told["finished_at"],
-        started_at=told.get("started_at"),
+        _time(told["finished_at"]),
+        started_at=_time(told["started_at"]) if "started_at" in told else None,
         reason=told.get("reason"),
         pid=_number(told, "pid"),
         ticks=_number(told, "ticks"),
         exit_code=_number(told, "exit_code"),
         signal=_number(told, "signal"),
         sent=(*told["sent"].split(),),
-        output_bytes=int(told["output_bytes"]),
+        output_bytes=_count(told["output_bytes"]),
         output_truncated=told["output_truncated"] == "1",
     )
 
 
 def _number(told: dict[str, str], name: str) -> int | None:
-    return int(told[name]) if name in told else None
+    return _count(told[name]) if name in told else None
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or int(text) > _MOST:
+        raise ValueError(f"a record of an end with the number {text[:20]!r}")
+    return int(text)
+
+
+def _time(text: str) -> str:
+    from datetime import datetime  # noqa: PLC0415  start-up of a supervisor, which reads none
+
+    if datetime.strptime(text, _STAMP).strftime(_STAMP) != text:  # noqa: DTZ007  it is only checked
+        raise ValueError(f"a record of an end at {text!r}")
+    return text
+
+
+def reserve_exit(folder: str) -> None:
+    """Take the room that the record of an end needs, before there is one. Raises OSError."""
+    descriptor = os.open(f"{folder}/{EXIT}.new", _OPEN, 0o644)
+    try:
+        os.posix_fallocate(descriptor, 0, _RESERVED)
+    finally:
+        os.close(descriptor)
 
 
 def write_exit(folder: str, end: Exit) -> None:
-    """Write the record of an end, whole and durably. Raises OSError."""
-    path = f"{folder}/{EXIT}"
-    descriptor = os.open(f"{path}.new", _OPEN | os.O_TRUNC, 0o644)
+    """Write the record of an end, whole and durably, where room was reserved. Raises OSError."""
+    path, text = f"{folder}/{EXIT}", end.text().encode()
+    descriptor = os.open(f"{path}.new", _OPEN, 0o644)
     try:
-        os.write(descriptor, end.text().encode())
+        written = 0
+        while written < len(text):  # what does not fit is an error, never cut
+            written += os.pwrite(descriptor, text[written:], written)
+        os.ftruncate(descriptor, len(text))
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
@@ -186,10 +220,12 @@ def read_exit(gitdir: str | PathLike[str], process: str) -> Exit | None:
     Raises OSError where it cannot be read, ValueError for what is no such record.
     """
     try:
-        descriptor = os.open(f"{run_folder(gitdir, process)}/{EXIT}", os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(f"{run_folder(gitdir, process)}/{EXIT}", _READ)
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:
+        if os.fstat(descriptor).st_mode & _KIND != _REGULAR:
+            raise ValueError("not a regular file")
         return parsed(os.read(descriptor, _LIMIT).decode())
     except KeyError as error:
         raise ValueError(f"a record of an end without {error}") from error
@@ -198,11 +234,15 @@ def read_exit(gitdir: str | PathLike[str], process: str) -> Exit | None:
 
 
 def fate(gitdir: str | PathLike[str], process: str) -> Exit | bool | None:
-    """Return the recorded end; else True while somebody holds the lock, False once nobody does.
+    """Return True while somebody holds the lock; then the recorded end, or False without one.
 
-    None where neither is here: then this machine knows nothing of the process.
+    What is in the way of a record while its supervisor lives is replaced by it, and is not even
+    read: a command can write there, too. None where neither is here: then this machine knows
+    nothing of the process.
     """
     # In this order: the record is older than a free lock.
     held = runlocks.is_held(runlocks.lock_path(gitdir, process))
+    if held:
+        return True
     end = read_exit(gitdir, process)
     return held if end is None else end

@@ -8,6 +8,7 @@ alone, and cheap: a supervisor imports it.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import posix as os  # `os` itself is a tenth of what a supervisor costs
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 LOCKS = "gfs/workers"
 _HOLDER_BYTES = 2048
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+_LOOK = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # a link is none of ours
+_NO_LOCKS = (errno.ENOTSUP, errno.ENOSYS)  # a file system without: nothing is ever proven there
 
 
 def lock_path(gitdir: str | PathLike[str], process: str) -> str:
@@ -60,18 +64,21 @@ def _is_at(path: str, descriptor: int) -> bool:
 
 
 def is_held(path: str) -> bool | None:
-    """Tell whether somebody holds a lock; None where the file is absent or out of reach."""
+    """Tell whether somebody holds a lock; None where there is none.
+
+    Looking needs no right to write. One that cannot be looked at proves no death: it is held.
+    """
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return None
+        descriptor = os.open(path, _LOOK)
+    except OSError as error:
+        return None if error.errno in _ABSENT else True
     try:
         # Shared, so that two who ask at once do not take each other for the holder.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:
-        return None
+    except OSError as error:
+        return None if error.errno in _NO_LOCKS else True
     finally:
         os.close(descriptor)
     return False

@@ -25,6 +25,7 @@ GRACE_S = 1.0
 AFTER_EXIT_S = 1.0  # for output that is still in the pipe, while something holds it open
 CONFIRM_S = 2.0  # after KILL; what is there then is said not to be known to have gone
 LOOK_S = 0.05  # between two looks at what else there is to end
+_LONGEST_MS = 2**31 - 1  # what poll() takes; whoever waits for longer looks again then
 
 
 class Running:
@@ -85,7 +86,9 @@ class Running:
         if self._ended and self.stopped:
             return int(LOOK_S * 1000)
         until = [moment for moment in (self._next, self._drained, self.capture.due) if moment]
-        return max(0, int((min(until) - now) * 1000) + 1) if until else None
+        if not until:
+            return None
+        return min(max(0, int((min(until) - now) * 1000) + 1), _LONGEST_MS)
 
     # ── its end ─────────────────────────────────────────────────────────────────────────────────
 

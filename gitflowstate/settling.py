@@ -60,11 +60,15 @@ def fate(gitdir: Path, process: Process) -> Exit | str | None:
         path = f"{runfiles.run_folder(gitdir, process.id)}/{runfiles.EXIT}"
         raise Corrupt(
             f"the record of how {process.id} ended cannot be read: {error}",
-            hint="call a person: it was left as it is",
+            hint=f"call a person: it was left as it is; gfs recover {process.id} --decide lost "
+            "--reason R gives the process up",
+            next=["gfs", "recover", process.id, "--decide", "lost", "--reason", "REASON"],
             path=path,
         ) from error
     if isinstance(told, Exit):
-        return told
+        if _is_of(told, process):
+            return told
+        told = False  # not written by its supervisor
     if process.boot_id == identity.boot_id():
         return DIED if told is False and not _is_anothers(gitdir, process) else None
     return RESTARTED if _was_here(gitdir, process) else None
@@ -92,6 +96,16 @@ def _was_here(gitdir: Path, process: Process) -> bool:
 
 def _is_shared(gitdir: Path) -> bool:
     return os.path.lexists(gitdir / REMOTE)
+
+
+def _is_of(told: Exit, process: Process) -> bool:
+    """Tell whether a record is of the command that was recorded as started, if one was."""
+    return process.pid is None or (told.pid, told.ticks) == (process.pid, process.ticks)
+
+
+def lives(gitdir: Path, process: Process) -> bool:
+    """Tell whether a process has a supervisor on this machine, so that its end may yet come."""
+    return runlocks.is_held(runlocks.lock_path(gitdir, process.id)) is True
 
 
 def is_elsewhere(gitdir: Path, process: Process) -> bool:

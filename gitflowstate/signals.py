@@ -37,6 +37,11 @@ def ignore(numbers: Iterable[int]) -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
+def unblock() -> None:
+    """Let every signal come, whatever the one who started us has blocked."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
 def restore() -> None:
     """Have every signal do what it does by default, for a command that is about to be run."""
     signal.set_wakeup_fd(-1)

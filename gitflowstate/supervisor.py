@@ -11,6 +11,7 @@ then `ended` and the record; nothing more means that this has died.
 
 from __future__ import annotations
 
+import errno
 import marshal
 import posix as os  # `os` itself is a tenth of what a supervisor costs
 import select
@@ -32,7 +33,8 @@ BLOCKED, ENDED = b"blocked", b"ended\n"
 UNRECORDED = "its start could not be recorded, so it was not started"
 ANSWER_S = 60.0  # for a client that lives and does not say that it has recorded the end
 _MAX_DESCRIPTOR = 1024
-_RETRIES = 60  # once a second, for a record that the disk does not take
+_RETRY_S = 1.0  # for a record that the disk does not take
+_NO_RESERVING = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)  # a file system without
 
 
 class Supervisor:
@@ -58,14 +60,16 @@ class Supervisor:
                 os.close(descriptor)
         # First told: the client commits while this goes to the disk, and one of the two is enough.
         self._tell(ENDED + end.text().encode())
-        _write(self.folder, end)
-        if self._is_settled() or _record_end(self.request, end):
+        if self._is_recorded(end):
             runlocks.drop(runlocks.lock_path(self.request["gitdir"], self.request["process"]))
 
     def _supervised(self) -> Exit:
         reason = self._cancelled()
         if reason is not None:
             return Exit("cancelled", _now(), reason=reason)
+        full = _reserve(self.folder)
+        if full is not None:
+            return Exit("failed", _now(), reason=full)
         try:
             command = Command(self.request["argv"], self.request["cwd"], self._environment())
         except OSError as error:
@@ -78,7 +82,7 @@ class Supervisor:
         if refused:
             command.abandon()
             os.waitpid(command.pid, 0)
-            return Exit(refused[0], _now(), reason=refused[1])
+            return Exit(refused[0], _now(), pid=command.pid, ticks=ticks, reason=refused[1])
         onward, self.onward = self.onward, (-1, -1)
         timeout_s = self.request["timeout_s"]
         watch = Running(command, self.folder, onward, self.wake, self._cancelled, timeout_s)
@@ -151,9 +155,20 @@ class Supervisor:
         except OSError:
             return  # the client has gone
 
-    def _is_settled(self) -> bool:
+    def _is_recorded(self, end: Exit) -> bool:
+        """Write the record of the end, and tell whether the end is committed, too.
+
+        A disk that takes neither is waited for, as long as this lives.
+        """
+        while not _write(self.folder, end):
+            if self._is_settled(_RETRY_S) or _record_end(self.request, end):
+                return True
+            time.sleep(_RETRY_S)
+        return self._is_settled(ANSWER_S) or _record_end(self.request, end)
+
+    def _is_settled(self, patience_s: float) -> bool:
         """Tell whether the client has recorded the end."""
-        deadline = time.monotonic() + ANSWER_S
+        deadline = time.monotonic() + patience_s
         while (left := deadline - time.monotonic()) > 0:
             if self.control in _ready(self.control, patience_s=left):
                 said = os.read(self.control, 1)
@@ -177,17 +192,25 @@ def _ready(*descriptors: int, patience_s: float | None = None) -> set[int]:
     return {descriptor for descriptor, _ in found}
 
 
-def _write(folder: str, end: Exit) -> None:
-    """Write the record of the end; a full disk is waited for."""
-    for _ in range(_RETRIES):
-        try:
-            runfiles.write_exit(folder, end)
-        except FileNotFoundError:
-            return  # somebody has removed its folder
-        except OSError:
-            time.sleep(1)
-        else:
-            return
+def _reserve(folder: str) -> str | None:
+    """Take the room for the record of the end; return why there is none."""
+    try:
+        runfiles.reserve_exit(folder)
+    except OSError as error:
+        if error.errno not in _NO_RESERVING:
+            return f"there is no room for the record of its end: {error.strerror}"
+    return None
+
+
+def _write(folder: str, end: Exit) -> bool:
+    """Write the record of the end; tell whether there is nothing left to write."""
+    try:
+        runfiles.write_exit(folder, end)
+    except (FileNotFoundError, NotADirectoryError):
+        return True  # its folder was removed, and the repository perhaps
+    except OSError:
+        return False
+    return True
 
 
 def _now() -> str:
@@ -233,6 +256,7 @@ def main() -> None:
     control, report, lock, _slot, out, err = inherited = [int(word) for word in sys.argv[1:7]]
     _keep(inherited)
     signals.ignore((signals.HUP, signals.INT, signals.QUIT))
+    signals.unblock()  # only now: one of those may be waiting
     if os.getsid(0) != os.getpid():
         os.setsid()
     request = _request(control)

@@ -479,5 +479,5 @@ def test_a14_killed_at_any_call_the_next_one_goes_on(cli, tmp_path, how):
         assert "lost" not in copy.git("log", "--format=%s", "main")
         assert copy.git("for-each-ref", "refs/gfs/rescued")
         copy.sound(("f-1", 1))
-        number += 31
+        number += 62
     assert number > 200

@@ -141,6 +141,17 @@ def test_marks_of_a_newer_version_are_read_and_not_written():
         applied(mark(Seen, "p-1"), newer)
 
 
+def test_what_was_told_is_bounded_by_what_can_be_read_and_no_mark_is_dropped():
+    names = [f"p-{number:012x}" for number in range(inbox.MAX_MARKED)]
+    full = applied(mark(Deliver, *names))
+    with pytest.raises(Rejected, match="was told of 30,000 events, of 30,000 at most"):
+        applied(mark(Deliver, "p-1"), full)
+    with pytest.raises(Rejected):
+        applied(mark(Seen, "p-1"), full)
+    seen = applied(mark(Seen, *names), full)
+    assert codec.decode(Reader, codec.encode(seen)) == seen
+
+
 def test_what_is_no_mark_counts_as_absent():
     odd = Reader(schema_version=1, session_id="s-1", events={"p-1": 3, "p-2": {"seen": AT}})
     assert inbox.marks_of(odd) == {"p-2": {"seen": AT}}

@@ -45,6 +45,10 @@ def test_a_sound_journal_says_what_each_task_is():
         *(b"{", b"", b"   ", b"\x00\x00", b"\xff\xfe", b'{"task_id": "t1"', b'{"task_id": "t1"}x'),
         *(b"[]", b"null", b'"t1"', b"{}", b'{"task_id": 1}', b'{"task_id": ""}', b'{"task": "t1"}'),
         b"\xef\xbb\xbf" + ONE.strip(),
+        *(b'{"task_id": "t3", "status": {}}', b'{"task_id": "t3", "state": 7}'),
+        *(b'{"task_id": "t3", "task_id": "t4"}', b'{"task_id": "t3", "a": [{"b": 1, "b": 1}]}'),
+        *(b'{"task_id": "t3", "elapsed_ms": NaN}', b'{"task_id": "t3", "a": [-Infinity]}'),
+        *(TWO.strip(), ONE.strip(), b'{"task_id": "t1", "state": "lost"}'),
     ],
 )
 @pytest.mark.parametrize("after", [b"", THREE])
@@ -52,6 +56,22 @@ def test_a_complete_line_that_is_no_record_is_damage_wherever_it_stands(bad, aft
     with pytest.raises(Corrupt, match=f"line 3, at byte {len(ONE + TWO)}: ") as refused:
         check(ONE + TWO + bad + b"\n" + after)
     assert refused.value.details == {"line": 3, "offset": len(ONE + TWO)}
+
+
+@pytest.mark.req("R-TJ-04", "E5")
+def test_what_may_follow_an_end(lab):
+    more = b'{"task_id": "t1", "status": "completed", "reason": "known later"}\n'
+    none = b'{"task_id": "t1"}\n'  # what an edit by hand left
+    assert check(ONE + TWO + more + none).records == 4
+    with pytest.raises(Corrupt, match=r"line 5, .*: t1 is running after it had ended"):
+        check(ONE + TWO + more + none + ONE)
+    with pytest.raises(Corrupt, match=r"line 3, .*: the record of t1 stands twice"):
+        check(ONE + THREE + ONE)
+    process = lab.ended()
+    path = process_path("s-1", process.id)
+    lab.by_hand(put(path, json.loads(lab.shown(path)) | {"state": "running"}))
+    with pytest.raises(Corrupt, match="line 4"):
+        check(lines(sessionlog.facts(lab.store, "s-1")))
 
 
 @pytest.mark.req("R-TJ-19", "J15", "E5")

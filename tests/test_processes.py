@@ -220,6 +220,20 @@ def test_the_end_of_a_process_of_an_archived_flow_is_recorded(lab):
     lab.sound()
 
 
+def test_a_process_may_be_about_a_flow_that_has_ended_and_changes_nothing_in_it(lab):
+    from gitflowstate.ops import Done
+
+    lab.create(owner="local")
+    lab.commit(TaskAdd, task="t1", goal="g")
+    lab.commit(Done, result="r", cancel_children=True)
+    flow = lab.store.flow("f-1")
+    assert lab.ended(flow="f-1").state == "completed"
+    assert lab.store.flow("f-1") == flow
+    with pytest.raises(Rejected):
+        lab.intend("c-2", flow="f-1", task="t1")
+    assert lab.verify().problems == []
+
+
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from gitrepo import child, code_of
+from gitrepo import become_nobody, child, code_of, let_others_in
 from hypothesis import given
 from hypothesis import strategies as st
 from runlab import ID
@@ -21,13 +21,13 @@ ends = st.builds(
     st.sampled_from(["completed", "failed", "cancelled", "timed_out"]),
     st.just("2026-09-06T10:00:00Z"),
     pid=st.none() | st.integers(0, 2**40),
-    ticks=st.none() | st.integers(0, 2**60),
+    ticks=st.none() | st.integers(0, 2**53 - 1),
     started_at=st.none() | st.just("2026-09-06T09:00:00Z"),
     exit_code=st.none() | st.integers(0, 255),
     signal=st.none() | st.integers(1, 64),
     sent=st.sampled_from([(), ("SIGTERM",), ("SIGTERM", "SIGKILL")]),
     reason=st.none() | words,
-    output_bytes=st.integers(0, 2**60),
+    output_bytes=st.integers(0, 2**53 - 1),
     output_truncated=st.booleans(),
 )
 
@@ -57,6 +57,37 @@ def test_what_is_no_record_is_refused(tmp_path, text):
     folder.mkdir(parents=True)
     (folder / "exit").write_text(text)
     with pytest.raises(ValueError, match=r"record|unpack"):
+        runfiles.read_exit(tmp_path, ID)
+
+
+@pytest.mark.req("F1")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"state": "lost"},
+        {"state": "odd"},
+        {"finished_at": "yesterday"},
+        {"finished_at": "2026-9-06T10:00:000Z"},
+        {"started_at": "2026-13-06T10:00:00Z"},
+        {"exit_code": "-1"},
+        {"pid": "9007199254740992"},
+        {"output_bytes": "٣"},
+    ],
+)
+def test_a_record_with_a_value_that_none_has_is_refused(changes):
+    told = {"state": "failed", "finished_at": "2026-09-06T10:00:00Z"} | changes
+    end = Exit(told.pop("state"), told.pop("finished_at"), **told)
+    with pytest.raises(ValueError, match=r"record|time data"):
+        runfiles.parsed(end.text())
+
+
+@pytest.mark.req("F1")
+@pytest.mark.parametrize("plant", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_file_is_no_record_and_holds_nobody(tmp_path, plant):
+    folder = Path(runfiles.run_folder(tmp_path, ID))
+    folder.mkdir(parents=True)
+    plant(folder / "exit")
+    with pytest.raises((OSError, ValueError), match=r"regular|symbolic"):
         runfiles.read_exit(tmp_path, ID)
 
 
@@ -155,3 +186,34 @@ def test_the_first_wish_to_cancel_stands(tmp_path):
     runfiles.cancel(str(tmp_path), "cancelled by bob")
     assert runfiles.cancellation(str(tmp_path)) == "cancelled by ann and more"
     assert [path.name for path in tmp_path.iterdir()] == ["cancel"]
+
+
+@pytest.mark.req("C-12")
+def test_who_may_only_read_sees_who_holds_a_lock(tmp_path):
+    let_others_in(tmp_path / "x")
+    path = runlocks.lock_path(tmp_path, ID)
+    held = runlocks.hold(path)
+    Path(path).chmod(0o444)
+
+    def others(expected):
+        become_nobody()
+        assert runlocks.is_held(path) is expected
+        assert (runlocks.left(tmp_path) == [ID]) == (expected is False)
+
+    assert code_of(child(lambda: others(True))) == 0
+    os.close(held)
+    assert code_of(child(lambda: others(False))) == 0
+    Path(path).chmod(0)
+    assert code_of(child(lambda: others(True))) == 0  # it proves no death
+    assert runlocks.is_held(f"{path}/none") is None
+
+
+@pytest.mark.req("R-TJ-12", "R-TJ-22")
+def test_a_record_has_its_room_before_it_is_written(tmp_path):
+    runfiles.reserve_exit(str(tmp_path))
+    reserved = (tmp_path / "exit.new").stat()
+    assert reserved.st_blocks * 512 >= 8192
+    end = Exit("failed", "2026-09-06T10:00:00Z", exit_code=7, reason="x" * 4000)
+    runfiles.write_exit(str(tmp_path), end)
+    assert (tmp_path / "exit").stat().st_ino == reserved.st_ino
+    assert (tmp_path / "exit").read_text() == end.text()

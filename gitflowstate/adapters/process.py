@@ -8,6 +8,7 @@ means that it has died, and says nothing of its command.
 
 from __future__ import annotations
 
+import itertools
 import json
 import marshal
 import os
@@ -24,7 +25,7 @@ from gitflowstate.runfiles import MARK, Exit
 from gitflowstate.syscalls import reported
 
 MAX_LIVE = 8
-_ROOT = str(Path(__file__).resolve().parent.parent.parent)
+ROOT = str(Path(__file__).resolve().parent.parent.parent)
 _CODE = (
     "import sys; sys.path.append({root!r}); from gitflowstate.supervisor import main; main()".format
 )
@@ -79,6 +80,8 @@ def _slot(gitdir: Path) -> int:
             return descriptor
     raise Unavailable(
         f"{MAX_LIVE} processes of this repository run on this machine, which is the most",
+        hint="gfs ps lists them: run the same command again once one has ended, "
+        "or end one that is not needed with gfs cancel PROCESS",
         next=["gfs", "ps"],
     )
 
@@ -88,17 +91,15 @@ class Supervised:
 
     def __init__(self, reserved: Reserved, *, passing: bool) -> None:
         """Start it; it does nothing before it is asked to. Raises OSError."""
-        control, self._control = os.pipe()
-        self._report, report = os.pipe()
-        self._outputs: list[int] = []
-        inherited = [control, report, reserved.lock, reserved.slot]
-        for _ in range(2):
-            read, write = os.pipe() if passing else (-1, -1)
-            inherited.append(write)
-            self._outputs.append(read)
         self._told = b""
+        (control, self._control), (self._report, report), out, err = _pipes(passing)
+        self._outputs = [out[0], err[0]]
+        inherited = [control, report, reserved.lock, reserved.slot, out[1], err[1]]
         try:
             self.pid = _spawned(inherited)
+        except BaseException:
+            self.close()
+            raise
         finally:
             for descriptor in (reserved.lock, reserved.slot):
                 os.set_inheritable(descriptor, False)  # noqa: FBT003  its own signature
@@ -189,11 +190,24 @@ class Supervised:
                 os.close(descriptor)
 
 
+def _pipes(passing: bool) -> list[tuple[int, int]]:  # noqa: FBT001  what it is about
+    """Return the pipes of control, report and both outputs: all of them, or none is left open."""
+    made: list[tuple[int, int]] = []
+    try:
+        for wanted in (True, True, passing, passing):
+            made.append(os.pipe() if wanted else (-1, -1))  # noqa: PERF401  what is open so far
+    except OSError:
+        for descriptor in itertools.chain(*made):
+            os.close(descriptor)
+        raise
+    return made
+
+
 def _spawned(inherited: list[int]) -> int:
     for descriptor in inherited:
         if descriptor >= 0:
             os.set_inheritable(descriptor, True)  # noqa: FBT003  its own signature
-    words = [sys.executable, "-I", "-S", "-c", _CODE(root=_ROOT), *map(str, inherited)]
+    words = [sys.executable, "-I", "-S", "-c", _CODE(root=ROOT), *map(str, inherited)]
     env = {name: value for name, value in os.environ.items() if name not in _PRIVATE}
     null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     try:

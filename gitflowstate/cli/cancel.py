@@ -10,8 +10,7 @@ from gitflowstate.cli import config, managed, output
 from gitflowstate.cli.logs import ProcessArgument
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import reads
-from gitflowstate.errors import GfsError, Stale, Unavailable
-from gitflowstate.family import Family
+from gitflowstate.errors import Corrupt, GfsError, Stale, Unavailable
 from gitflowstate.processmodel import Process, has_ended
 from gitflowstate.running import CONFIRM_S, GRACE_S
 from gitflowstate.store import Store
@@ -30,19 +29,19 @@ def cancel(session: Session, id: ProcessArgument) -> None:
     """
     store = session.store()
     process, gitdir = processes.get(store, id), store.repo.gitdir
-    before = process.state
-    if not has_ended(process):
+    repeated = has_ended(process)
+    if not repeated:
         if settling.is_elsewhere(gitdir, process):
             raise _elsewhere(process)
         _request(gitdir, process, f"cancelled by {session.actor}")
         process = _recorded(session, process)
     ended = _end_orphans(gitdir, process) if process.state == "lost" else 0
     told = managed.line(process)
-    if before == process.state:
+    if repeated:
         told += " (it had ended before)"
     if ended:
         told += f"; {ended} of its processes were still running and were ended"
-    data = managed.data(process, repeated=before == process.state, orphans=ended)
+    data = managed.data(process, repeated=repeated, orphans=ended)
     output.success(data, told, as_json=session.json)
 
 
@@ -70,7 +69,7 @@ def _request(gitdir: Path, process: Process, reason: str) -> None:
     except OSError:  # nothing can be written: it is told by a signal
         _tell_supervisor(gitdir, process)
     deadline = time.monotonic() + _PATIENCE_S
-    while runfiles.fate(gitdir, process.id) is True:
+    while settling.lives(gitdir, process):
         if time.monotonic() >= deadline:
             raise Unavailable(
                 f"{process.id} was asked to end {_PATIENCE_S:g} s ago and has not",
@@ -88,10 +87,15 @@ def _tell_supervisor(gitdir: Path, process: Process) -> None:
 
 
 def _recorded(session: Session, process: Process) -> Process:
-    """Record the end of a process, or say why that has to wait; return the record."""
+    """Record the end of a process, or say why that has to wait; return the record.
+
+    Raises Corrupt where how it ended cannot be read: that does not pass by itself.
+    """
     try:
         store: Store = session.store(writing=True)
         return settling.awaited(store, process, at=config.now, by=session.actor)
+    except Corrupt:
+        raise
     except GfsError as error:
         output.warn(f"{process.id} has ended, which is not recorded yet: {error.message}")
         return process
@@ -105,8 +109,7 @@ def _end_orphans(gitdir: Path, process: Process) -> int:
 
     Only what is proved to be of this run is signalled: its start, or its environment, says so.
     """
-    folder = runfiles.run_folder(gitdir, process.id)
-    family = Family(folder, process.pid or 0, process.ticks or 0, process.boot_id)
+    family = managed.family(gitdir, process)
     found = family.members()
     for number, patience_s in ((signals.TERM, GRACE_S), (signals.KILL, CONFIRM_S)):
         if family.members():

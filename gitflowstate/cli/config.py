@@ -268,6 +268,20 @@ def _not_utf8(name: str, where: str) -> Invalid:
     return Invalid(f"{name}: {rule}", violations=[{"path": name, "message": rule}])
 
 
+def command(words: list[str]) -> list[str]:
+    """Return the words of a command, all of which must stand behind the first `--`.
+
+    Before it a word is an option of ours if it looks like one, and would be missing. Raises Usage.
+    """
+    said = sys.argv[1:]
+    if "--" in said and said[said.index("--") + 1 :] == words:
+        return words
+    raise Usage(
+        "the command, and all of it, must stand behind --",
+        hint=f"gfs {said[0]} ... -- COMMAND: what stands before it are options of gfs",
+    )
+
+
 def read_file(path: str, name: str) -> bytes:
     """Return the bytes of a file argument, or of standard input for `-`.
 

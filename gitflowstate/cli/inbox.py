@@ -50,6 +50,8 @@ def inbox(
     """
     if peek and (ack or ack_all):
         raise Usage("--peek marks nothing, --ack does", next=["gfs", "inbox", "--peek"])
+    if ack and ack_all:
+        raise Usage("--ack names some, --ack-all all of them: one of the two")
     writing = session.location.writable
     store = session.store(writing=(writing and not peek) or bool(ack or ack_all))
     who = Who(config.process_session(of), session.actor, every)
@@ -172,6 +174,7 @@ def _row(gitdir: Path, event: Event, now: str) -> dict[str, Any]:
     return {
         "event": process.id,
         "again": event.again,
+        "orphans": managed.orphans(gitdir, process),
         "facts": {name: told[name] for name in _FACTS if name in told},
         "untrusted_output": {
             "text": text,
@@ -191,6 +194,8 @@ def _lines(event: Event, told: dict[str, Any]) -> str:
     if process.flow:
         task = f", task {process.task}" if process.task else ""
         lines.append(f"  flow: {process.flow}{task}")
+    if told["orphans"]:
+        lines.append(f"  {managed.warning_of(process, told['orphans'])}")
     wrote = (told["untrusted_output"]["text"] or "").splitlines()
     shown = [f"  | {output.line(line)}" for line in wrote[-_LINES:]]
     if shown:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Annotated, BinaryIO
 
 import typer
@@ -68,14 +69,18 @@ def _opened(file: str) -> BinaryIO | nullcontext[BinaryIO]:
     if file == "-":
         return nullcontext(sys.stdin.buffer)
     try:
-        return Path(file).open("rb")
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # no wait for a FIFO
     except FileNotFoundError:
         raise NotFound(f"there is no file {file}", hint="name the file to check") from None
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    raise Usage(f"{file} is not a regular file", hint="--check - judges standard input")
 
 
 def _told(file: str, found: Checked) -> dict[str, object]:
     tail = None if found.torn is None else {"offset": found.torn}
-    tasks = {name: last.get("status") or last.get("state") for name, last in found.tasks.items()}
+    tasks = {name: journals.status(last) for name, last in found.tasks.items()}
     about = {"file": file, "records": found.records, "tasks": tasks}
     return about | {"torn": tail, "unended": found.unended}
 
@@ -84,4 +89,5 @@ def _said(file: str, found: Checked) -> str:
     from gitflowstate import prose
 
     records = prose.count(found.records, "record")
-    return f"{output.line(file)} is sound: {records} of {prose.count(len(found.tasks), 'task')}"
+    sound = "is sound" if found.torn is None else f"is sound up to byte {found.torn}"
+    return f"{output.line(file)} {sound}: {records} of {prose.count(len(found.tasks), 'task')}"

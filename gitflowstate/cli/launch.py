@@ -12,20 +12,31 @@ import os
 import socket
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from gitflowstate import identity, outputs, processes, runfiles, runlocks, settling
-from gitflowstate.adapters.process import Reserved, Sink, Supervised
+from gitflowstate.adapters.process import ROOT, Reserved, Supervised
 from gitflowstate.cli import config
 from gitflowstate.cli.session import Session
+from gitflowstate.cli.telling import Reader
 from gitflowstate.errors import GfsError, Unavailable, Uncertain
-from gitflowstate.processes import Identity, Intended, Wanted
+from gitflowstate.processes import End, Identity, Intended, Wanted
 from gitflowstate.processmodel import Process, has_ended
 from gitflowstate.store import Store
 from gitflowstate.syscalls import reported
 
 _POLL_S = 0.02
+
+
+def _search_path(cwd: str) -> list[str]:
+    """Return where a supervisor may import from: never the folder that its command is run in."""
+    here = os.path.realpath(cwd)
+    kept = [
+        path for path in sys.path if Path(path).is_absolute() and os.path.realpath(path) != here
+    ]
+    return [*kept, ROOT]  # also where this package itself is in that folder
 
 
 class Begun(NamedTuple):
@@ -39,6 +50,8 @@ class Launch:
     """One call of a session, whose process is started at most once, here or elsewhere."""
 
     def __init__(self, session: Session, wanted: Wanted, *, passing: bool) -> None:
+        self.reader = Reader()
+        self.outcome = ""  # how it ended, once that is known
         self.session = session
         self.store: Store = session.store(writing=True)
         self.wanted = wanted
@@ -63,6 +76,19 @@ class Launch:
                 if begun:
                     return begun
         return self._again(self._intended().process)
+
+    def interrupted(self) -> Process | None:
+        """Return what is recorded of the call once `begin` was interrupted, None for nothing.
+
+        What nobody holds, and does not run yet, never will: it has failed.
+        """
+        with suppress(GfsError):
+            process = processes.find_by_id(self.store, self.wanted.session, self.id)
+            held = runlocks.is_held(runlocks.lock_path(self.gitdir, self.id))
+            if process is not None and process.state == "starting" and held is False:
+                self._never_started(process, GfsError("interrupted"))
+            return processes.find_by_id(self.store, self.wanted.session, self.id)
+        return None
 
     def _is_known(self) -> bool:
         if self.wanted.call_id is None:
@@ -118,8 +144,9 @@ class Launch:
         if not fresh:
             self._withdraw(reserved, ended=has_ended(process))
             return None
+        self._ask(process, supervised, reserved)
         try:
-            return Begun(self._started(process, supervised, reserved), supervised)
+            return Begun(self._started(process, supervised), supervised)
         except GfsError:
             supervised.close()
             raise
@@ -130,12 +157,22 @@ class Launch:
         if ended or reserved.made:
             reserved.drop()
 
-    def _started(self, process: Process, supervised: Supervised, reserved: Reserved) -> Process:
+    def _ask(self, process: Process, supervised: Supervised, reserved: Reserved) -> None:
+        """Ask for the process that was intended; what keeps it from that has it never started."""
         folder = runfiles.run_folder(self.gitdir, self.id)
-        with reported("make", folder):
-            # Somebody may have asked already that it be cancelled.
-            Path(folder).mkdir(parents=True, exist_ok=True)
-        supervised.ask(self._request(folder) | {"holder": reserved.told})
+        try:
+            with reported("make", folder):
+                # Somebody may have asked already that it be cancelled.
+                Path(folder).mkdir(parents=True, exist_ok=True)
+            request = self._request(folder)
+        except BaseException as error:
+            supervised.discard()
+            if isinstance(error, GfsError):
+                self._never_started(process, error)
+            raise
+        supervised.ask(request | {"holder": reserved.told})
+
+    def _started(self, process: Process, supervised: Supervised) -> Process:
         blocked = supervised.blocked()
         if blocked is None:  # it was cancelled already, or its supervisor has died
             return process
@@ -148,6 +185,21 @@ class Launch:
             raise
         supervised.go()
         return process
+
+    def _never_started(self, process: Process, error: GfsError) -> None:
+        """Record that what was intended was not started; have the error say so.
+
+        What cannot be recorded is `lost` to whoever looks next, since nobody holds its lock.
+        """
+        why = f"it was not started: {error.message}"
+        error.message = f"{self.id} was not started: {error.message}"
+        error.details["process"] = self.id
+        error.hint = "see to that, then run it again"
+        if process.call_id is not None:
+            error.hint = "see to that, then run it under a new call id: this one has failed"
+        with suppress(GfsError, OSError):
+            at = config.now()
+            processes.settled(self.store, process, End("failed", at, reason=why), **self._stamp())
 
     def _request(self, folder: str) -> dict[str, Any]:
 
@@ -172,23 +224,27 @@ class Launch:
             "remote_timeout": config.remote_timeout(),
             "trust": [*config.trust()],
             "lock_timeout": self.store.timeout,
-            "path": list(sys.path),
+            "path": _search_path(wanted.cwd),
         }
 
     # ── its end ─────────────────────────────────────────────────────────────────────────────────
 
-    def end(self, begun: Begun, out: Sink, err: Sink) -> Process:
+    def end(self, begun: Begun) -> Process:
         """Wait for the end of what was begun and record it; return the record.
 
         Raises what the store raises: then its supervisor, or whoever comes next, records it.
         """
         process, supervised = begun
         assert supervised is not None
-        told = supervised.end(out, err)
+        told = supervised.end(self.reader.sink("stdout"), self.reader.sink("stderr"))
         if told is None:  # its supervisor has died, or is just about to
             by = self.session.actor
             return settling.awaited(self.store, process, at=config.now, by=by)
-        end = settling.end(told, self.id, returned=True)
+        code = "" if told.exit_code is None else f", exit code {told.exit_code}"
+        self.outcome = f"{told.state}{code}"
+        # Here its exit code is the answer, and there is nothing left that could go wrong with it.
+        returned = self.passing and self.reader.is_there()
+        end = settling.end(told, self.id, returned=returned)
         process = processes.settled(self.store, process, end, **self._stamp())
         runlocks.drop(runlocks.lock_path(self.gitdir, self.id))  # its supervisor holds it
         supervised.settled()

@@ -53,13 +53,18 @@ def _present(gitdir: Path, process: Process) -> Iterator[Piece]:
 
 
 def _print(found: Iterator[Piece]) -> None:
-    show, at = managed.sink("stdout"), 0
+    show, at = managed.Passed("stdout"), 0
     for piece in found:
         if piece.offset > at:
             output.aside(f"... {piece.offset - at:,} bytes are not kept ...")
         at = piece.offset + len(piece.data)
         if not show(piece.data):
-            return
+            break
+    if show.lost is not None:
+        raise output.Unwritten(
+            f"the output could not be written to standard output: {show.lost.strerror}",
+            hint="make room there, then run the same command again",
+        )
 
 
 def _absent(process: Process) -> NotFound:

@@ -6,13 +6,14 @@ is ended by `gfs cancel`, never given up. What was given up is lost for ever, an
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from gitflowstate import due, processes, runlocks, settling
 from gitflowstate.cli import config, managed, output
 from gitflowstate.cli.session import Session
-from gitflowstate.errors import GfsError, Rejected, Stale, Usage
-from gitflowstate.model import Flow
+from gitflowstate.errors import Corrupt, GfsError, Rejected, Stale, Usage
+from gitflowstate.model import Flow, Task
 from gitflowstate.processmodel import Process, has_ended
 
 LOST = "lost"
@@ -68,9 +69,11 @@ def _lose(session: Session, process: Process, reason: str) -> None:
         )
     elif not session.dry_run:
         store = session.store(writing=True)
-        process = settling.settle(store, process, **stamp)
+        with suppress(Corrupt):  # how it ended is there and cannot be read: that is no way out
+            process = settling.settle(store, process, **stamp)
         if not has_ended(process):
             process = processes.lost(store, process, reason, **stamp)
+            runlocks.forget(session.location.gitdir, process.id)
     said = managed.line(process) + (" (unchanged)" if process is before else "")
     if session.dry_run and process is before and not has_ended(process):
         said = f"{process.id} would be {LOST}: {reason}\n(nothing was written)"
@@ -81,6 +84,8 @@ def _lose(session: Session, process: Process, reason: str) -> None:
 def _show(session: Session, process: Process) -> None:
     told = row(session, process)
     lines = [f"{managed.line(process)}, {told['age']}; host {process.host}"]
+    if told["orphans"]:
+        lines.append(f"  {managed.warning_of(process, told['orphans'])}")
     if not has_ended(process):
         if told["running_here"]:
             lines.append(f"  it runs on this machine; gfs cancel {process.id} ends it")
@@ -97,8 +102,22 @@ def row(session: Session, process: Process) -> dict[str, Any]:
     return {
         "age": due.age(about, config.now()),
         "running_here": bool(held) and not has_ended(process),
+        "orphans": managed.orphans(session.location.gitdir, process),
         "decisions": [] if has_ended(process) or held else [LOST],
     }
+
+
+def orphans(session: Session, task: Task) -> dict[str, Any]:
+    """Return what a lost process of a task has left running on this machine, if anything."""
+    if task.process is None or task.status != "waiting":
+        return {}
+    try:
+        process = processes.get(session.store(), task.process)
+    except GfsError:
+        return {}
+    number = managed.orphans(session.location.gitdir, process)
+    told = {"process": process.id, "number": number, "said": managed.warning_of(process, number)}
+    return {"orphans": told} if number else {}
 
 
 def serving(session: Session, flow: Flow) -> dict[str, Process]:

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TextIO
 from gitflowstate import prose
 from gitflowstate.errors import GfsError
 
+GONE = (errno.EPIPE, errno.EBADF)  # a reader that left, a closed descriptor: the caller's choice
 _COLOURS = {
     "done": "32",
     "running": "36",
@@ -45,21 +46,22 @@ class Unwritten(GfsError):
     """Standard output takes no answer, so that this is told on standard error alone."""
 
 
-def success(data: Any, text: str, *, as_json: bool) -> None:  # noqa: ANN401  any JSON
-    """Print the answer: text for a person, or the envelope.
+def success(data: Any, text: str, *, as_json: bool) -> bool:  # noqa: ANN401  any JSON
+    """Print the answer: text for a person, or the envelope; tell whether somebody took it.
 
     Raises GfsError when it does not fit on the disk: half a document must not look like a whole.
     """
     if as_json:
         text = json.dumps({"schema_version": 1, "ok": True, "data": data} | _remote())
     lost = _write(sys.stdout, text) if text else None
-    if lost is not None:
+    if lost is not None and lost.errno not in GONE:
         raise Unwritten(
             f"the answer could not be written to standard output: {lost.strerror}",
             hint="a change is recorded all the same: gfs log ID shows it",
         )
     if not as_json:
         _say_about()
+    return lost is None
 
 
 def _remote() -> dict[str, Any]:
@@ -84,7 +86,8 @@ def failure(error: GfsError, *, as_json: bool) -> None:
             "details": error.details,
         }
         envelope = {"schema_version": 1, "ok": False, "error": body} | _remote()
-        if _write(sys.stdout, json.dumps(envelope, default=str)) is None:
+        lost = _write(sys.stdout, json.dumps(envelope, default=str))
+        if lost is None or lost.errno in GONE:
             return
     _write(sys.stderr, f"error: {prose.terminal(error.message, lines=False)}")
     for violation in error.details.get("violations", []):
@@ -143,9 +146,9 @@ def painted(text: str) -> str:
 
 
 def _write(stream: TextIO | None, text: str) -> OSError | None:
-    """Write a text and its newline; return what went wrong, unless nobody reads any more."""
+    """Write a text and its newline; return what went wrong."""
     if stream is None:
-        return None
+        return OSError(errno.EBADF, os.strerror(errno.EBADF))
     try:
         stream.flush()
         raw = getattr(stream, "buffer", None)
@@ -156,15 +159,14 @@ def _write(stream: TextIO | None, text: str) -> OSError | None:
             raw.write(data)
         stream.flush()
     except OSError as error:
-        _discard(stream)
-        # A reader that has gone, or a closed descriptor, is the caller's choice.
-        return None if error.errno in (errno.EPIPE, errno.EBADF) else error
+        discard(stream)
+        return error
     except ValueError:  # closed
-        return None
+        return OSError(errno.EBADF, os.strerror(errno.EBADF))
     return None
 
 
-def _discard(stream: TextIO) -> None:
+def discard(stream: TextIO) -> None:
     """Let what could not be written go, so that Python does not try again when it ends."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -100,21 +100,32 @@ def why(
     rows: list[dict[str, Any]] = []
     for depth, current, blockers in found:
         reasons = "; ".join(b.text for b in blockers) or "is ready"
+        left = _left_running(session, current)
+        reasons += f"; {left['orphans']['said']}" if left else ""
         lines.append(f"{'  ' * min(depth, MAX_INDENT)}{current.id}: {output.line(reasons)}")
-        rows.append({"task": current.id, "depth": depth, "why": [b._asdict() for b in blockers]})
+        why = {"why": [blocker._asdict() for blocker in blockers]} | left
+        rows.append({"task": current.id, "depth": depth} | why)
     nothing = f"every task of {flow.id} is done" if flow.children else f"{flow.id} has no tasks"
     states = due.task_states(flow, now)
     # A chain is told from its beginning, whatever the states are.
     urgent = [states[row["task"]] if task is None else "" for row in rows]
     shown = phrases.within(lines, urgent)
-    left = len(lines) - len(shown)
+    hidden = len(lines) - len(shown)
     lines = [lines[place] for place in shown]
     lines += (
-        [f"{left:,} more: {' '.join(filter(None, ('gfs why', flow.id, task)))} --json"]
-        if left
+        [f"{hidden:,} more: {' '.join(filter(None, ('gfs why', flow.id, task)))} --json"]
+        if hidden
         else []
     )
     output.success({"id": flow.id, "why": rows}, "\n".join(lines) or nothing, as_json=session.json)
+
+
+def _left_running(session: Session, task: model.Task) -> dict[str, Any]:
+    if task.process is None:
+        return {}
+    from gitflowstate.cli import losing
+
+    return losing.orphans(session, task)
 
 
 @reads

@@ -14,7 +14,7 @@ from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import reads
 from gitflowstate.documents import Broken
 from gitflowstate.errors import Corrupt
-from gitflowstate.inboxstore import InboxStore
+from gitflowstate.inboxstore import InboxStore, Marks
 from gitflowstate.processmodel import Process, has_ended
 from gitflowstate.runfiles import Exit
 
@@ -43,7 +43,7 @@ def ps(
             output.warn(item.said)
     shown = [p for p in found if isinstance(p, Process) and (every or not has_ended(p))]
     shown.sort(key=lambda process: (process.created_at, process.id))
-    marks = InboxStore(store.repo, store.timeout)
+    marks = InboxStore(store.repo, store.timeout).everyone()
     now = config.now()
     rows = [row(store.repo.gitdir, process, marks, now) for process in shown]
     text = "\n".join(line(process, told) for process, told in zip(shown, rows, strict=True))
@@ -53,34 +53,40 @@ def ps(
     output.success(data, text or nothing, as_json=session.json)
 
 
-def row(gitdir: Path, process: Process, marks: InboxStore, now: str) -> dict[str, Any]:
+def row(gitdir: Path, process: Process, marks: Marks, now: str) -> dict[str, Any]:
     """Return what is known of a process: its record, and what only this machine can tell.
 
-    `ended`, `delivered` and `seen` are three facts; the last two are those of its own session.
+    `ended`, `delivered` and `seen` are three facts; the last two are of whichever session it was.
     """
-    mark = marks.marks(process.session_id).get(process.id, {})
+    mark = marks.get(process.id, {})
     told = {"ended": has_ended(process)}
     told |= {name: name in mark or process.returned for name in ("delivered", "seen")}
     about = process.finished_at or process.started_at or process.created_at
     return managed.data(
         process,
         age=due.age(about, now),
-        unrecorded=_unrecorded(gitdir, process),
-        elsewhere=not has_ended(process) and settling.is_elsewhere(gitdir, process),
+        **_known(gitdir, process),
         output=output_of(gitdir, process, now),
         told=told,
     )
 
 
-def _unrecorded(gitdir: Path, process: Process) -> str | None:
-    """Return in which state a process ended that is not recorded as ended yet."""
+def _known(gitdir: Path, process: Process) -> dict[str, Any]:
+    """Return what this machine alone knows of a process that is not recorded as ended yet.
+
+    `unrecorded` is the state in which it ended meanwhile; a record of that which cannot be read is
+    warned of, and hides no other process.
+    """
+    found = {"unrecorded": None, "elsewhere": False}
     if has_ended(process):
-        return None
+        return found
     try:
         fate = settling.fate(gitdir, process)
-    except Corrupt:
-        return None
-    return fate.state if isinstance(fate, Exit) else fate and "lost"
+        found["elsewhere"] = settling.is_elsewhere(gitdir, process)
+    except Corrupt as error:
+        output.warn(f"{error.message}; {error.hint}")
+        return found
+    return found | {"unrecorded": fate.state if isinstance(fate, Exit) else fate and "lost"}
 
 
 def output_of(gitdir: Path, process: Process, now: str) -> dict[str, Any]:

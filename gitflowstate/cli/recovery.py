@@ -122,7 +122,8 @@ def _show(session: Session, flow: Flow, workers: Workers) -> None:
         if task.id in serving:
             rows.append(_row(flow, task, states[task.id], now) | _held(session, serving[task.id]))
         elif dead or _is_unknown(task, states[task.id]):
-            rows.append(_row(flow, task, "stale" if dead else states[task.id], now))
+            row = _row(flow, task, "stale" if dead else states[task.id], now)
+            rows.append(row | losing.orphans(session, task))
     text = "\n".join(_lines(flow, row) for row in rows)
     output.success(
         {"id": flow.id, "tasks": rows},
@@ -192,6 +193,8 @@ def _lines(flow: Flow, row: dict[str, Any]) -> str:
         lines.append(f"  claimed by {held}")
     else:
         lines.append(f"  nobody holds it; the flow was changed {row['age']}")
+    if "orphans" in row:
+        lines.append(f"  {row['orphans']['said']}")
     if row["reason"]:
         lines.append(f"  {output.line(row['reason'])}")
     if row["result_ref"]:

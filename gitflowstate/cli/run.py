@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from gitflowstate import outputs, processes, settling
-from gitflowstate.cli import config, managed, output
+from gitflowstate.cli import config, managed, output, telling
 from gitflowstate.cli.launch import Begun, Launch
 from gitflowstate.cli.session import Session
+from gitflowstate.cli.telling import Reader
 from gitflowstate.cli.verb import reads
-from gitflowstate.errors import INTERRUPTED, Blocked, GfsError, Unavailable, Uncertain
+from gitflowstate.errors import INTERRUPTED, TERMINATED, Blocked, GfsError, Unavailable, Uncertain
 from gitflowstate.processmodel import Process, has_ended
 
 
@@ -47,7 +48,7 @@ def run(
     gc.enable()  # as long as the process does
     wanted = processes.Wanted(
         session=config.process_session(of),
-        argv=command,
+        argv=config.command(command),
         cwd=str(config.working_folder()),
         call_id=config.text(call_id, "--call-id"),
         notify="manual" if manual else "on_exit",
@@ -57,18 +58,30 @@ def run(
         allow_secret=allow_secret,
     )
     launch = Launch(session, wanted, passing=not (detach or session.json))
-    begun = launch.begin()
+    try:
+        begun = launch.begin()
+    except (KeyboardInterrupt, SystemExit) as leaving:
+        recorded = launch.interrupted()
+        if recorded is None:  # nothing was started
+            raise
+        raise _interrupted(recorded, leaving) from None
     repeated = begun.supervised is None
     try:
         if detach:
             return _left(session, begun.process, repeated=repeated)
-        process = _repeated(session, begun.process) if repeated else _awaited(launch, begun)
-    except (KeyboardInterrupt, SystemExit):
-        raise _interrupted(begun.process) from None
+        if repeated:
+            process = _repeated(session, begun.process, launch.reader)
+        else:
+            process = _awaited(launch, begun)
+    except (KeyboardInterrupt, SystemExit) as leaving:
+        raise _interrupted(begun.process, leaving) from None
     finally:
         if begun.supervised:
             begun.supervised.close()
-    return _answered(session, process, repeated=repeated)
+    code = _answered(session, process, launch.reader, repeated=repeated)
+    if launch.reader.is_there():
+        telling.mark_told(session, launch.store, process)
+    return managed.whole(code, process, *launch.reader.passed)
 
 
 def _left(session: Session, process: Process, *, repeated: bool) -> int:
@@ -81,14 +94,19 @@ def _left(session: Session, process: Process, *, repeated: bool) -> int:
 def _awaited(launch: Launch, begun: Begun) -> Process:
     """Wait for a process that was started here; return its record, recorded or not."""
     try:
-        return launch.end(begun, managed.sink("stdout"), managed.sink("stderr"))
+        return launch.end(begun)
     except GfsError as error:
-        error.message = f"{begun.process.id}: its end is not recorded yet: {error.message}"
+        known = f" ({launch.outcome})" if launch.outcome else ""
+        said = f"{begun.process.id}: its end is not recorded yet{known}"
+        error.message = f"{said}: {error.message}"
         error.hint = "gfs inbox records it; gfs ps shows it"
+        if not launch.gitdir.exists():
+            error.hint = "its repository has gone, and what is recorded there with it"
+        error.details["process"] = begun.process.id
         raise
 
 
-def _repeated(session: Session, process: Process) -> Process:
+def _repeated(session: Session, process: Process, reader: Reader) -> Process:
     """Wait for a process that was started by the same call before, and show what it wrote."""
     store = session.store(writing=True)
     if not has_ended(process) and settling.is_elsewhere(store.repo.gitdir, process):
@@ -97,14 +115,14 @@ def _repeated(session: Session, process: Process) -> Process:
             next=["gfs", "ps", "--all"],
             process=process.id,
         )
-    show = managed.sink("stdout")
+    show = reader.sink("stdout")
     for piece in managed.follow(store.repo.gitdir, process):
         if not session.json:
             show(piece.data)
     return settling.awaited(store, process, at=config.now, by=session.actor)
 
 
-def _answered(session: Session, process: Process, *, repeated: bool) -> int:
+def _answered(session: Session, process: Process, reader: Reader, *, repeated: bool) -> int:
     """Say what became of a process; return the exit code. Raises Uncertain if nobody knows."""
     if not has_ended(process):
         raise Unavailable(
@@ -121,19 +139,22 @@ def _answered(session: Session, process: Process, *, repeated: bool) -> int:
     if session.json:
         tail = outputs.tail(session.store().repo.gitdir, process.id, managed.SHOWN_BYTES)
         data = managed.data(process, repeated=repeated, output=tail)
-        output.success(data, "", as_json=True)
+        reader.heed(taken=output.success(data, "", as_json=True))
     elif process.reason:
         output.aside(managed.line(process))
     return managed.code(process)
 
 
-def _interrupted(process: Process) -> GfsError:
+def _interrupted(process: Process, leaving: KeyboardInterrupt | SystemExit) -> GfsError:
+    terminated = isinstance(leaving, SystemExit) and leaving.code == TERMINATED
+    name, code = ("terminated", TERMINATED) if terminated else ("interrupted", INTERRUPTED)
     following = ["gfs", "cancel", process.id]
-    error = GfsError(
-        f"interrupted; {process.id} goes on",
-        hint=f"{' '.join(following)} ends it; gfs logs {process.id} -f shows it",
-        next=following,
-        process=process.id,
-    )
-    error.code, error.name = INTERRUPTED, "interrupted"
+    said, hint = "goes on", f"{' '.join(following)} ends it; gfs logs {process.id} -f shows it"
+    if process.state == "starting":
+        said = "is being started, and may go on"
+    elif has_ended(process):
+        following = ["gfs", "ps", "--all"]
+        said, hint = f"is {process.state}", f"{' '.join(following)} shows what is recorded"
+    error = GfsError(f"{name}; {process.id} {said}", hint=hint, next=following, process=process.id)
+    error.code, error.name = code, name
     return error

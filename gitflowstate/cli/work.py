@@ -49,6 +49,7 @@ def work(
     from gitflowstate.workers import WorkerLock, Workers
 
     gc.enable()  # this one may live for days
+    config.command(command)
     if jobs < 1:
         raise Usage("--jobs counts from 1")
     store = session.newest()

@@ -186,7 +186,7 @@ def test_a_supervisor_killed_before_go_takes_the_blocked_command_with_it(tmp_pat
 
 
 def test_a_client_that_dies_before_it_has_said_what_to_do_leaves_nothing_behind(tmp_path):
-    words = [sys.executable, "-I", "-S", "-c", process._CODE(root=process._ROOT)]
+    words = [sys.executable, "-I", "-S", "-c", process._CODE(root=process.ROOT)]
     reading, writing = os.pipe()
     told = [str(number) for number in (reading, -1, -1, -1, -1, -1)]
     child = subprocess.Popen([*words, *told], pass_fds=(reading,), cwd=tmp_path)
@@ -264,8 +264,9 @@ def test_a_supervisor_that_is_told_to_end_ends_its_command(tmp_path):
 def test_a_supervisor_whose_folder_was_removed_does_not_stay(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     run = Run(tmp_path, "cat", "fifo").go()
-    outputs.expire(tmp_path, ID)
-    (tmp_path / "fifo").write_bytes(b"x")
+    with (tmp_path / "fifo").open("wb") as fifo:  # which the command has opened: it runs
+        outputs.expire(tmp_path, ID)
+        fifo.write(b"x")
     end = run.end()
     assert (end.state, end.output_bytes) == ("completed", 1)
     assert runfiles.fate(tmp_path, ID) is None
@@ -284,7 +285,7 @@ def test_a_terminal_that_goes_is_nothing_to_a_supervisor(tmp_path, number):
 
 @pytest.mark.req("X-37")
 def test_an_end_that_cannot_be_brought_about_is_said_not_to_be_confirmed(tmp_path, monkeypatch):
-    code = f"import sys; sys.path.append({process._ROOT!r}); "
+    code = f"import sys; sys.path.append({process.ROOT!r}); "
     code += "from gitflowstate import family, running, supervisor; "
     code += "running.GRACE_S = running.CONFIRM_S = 0.05; "
     code += "family.Family.send = lambda self, number: 0; supervisor.main()"
@@ -325,8 +326,7 @@ def test_a_grandchild_that_holds_the_output_open_delays_the_end_shortly(tmp_path
 @pytest.mark.req("J4")
 def test_a_zombie_has_ended(tmp_path):
     run = Run(tmp_path, "true").go()
-    eventually(lambda: runfiles.fate(tmp_path, ID) is not True)
-    assert not is_alive(run.pid)
+    eventually(lambda: not is_alive(run.pid))
     assert run.end().state == "completed"
 
 
@@ -356,7 +356,7 @@ def test_output_beyond_the_cap_is_drained_and_counted(tmp_path):
     assert end.output_truncated
     found = [*outputs.pieces(tmp_path, ID)]
     assert found[0].data.startswith(b"first\n")
-    assert found[-1].data.endswith(b"\0last\n")
+    assert b"".join(piece.data for piece in found).endswith(b"\0last\n")  # however it came
     assert found[-1].offset + len(found[-1].data) == end.output_bytes
     on_disk = sum(path.stat().st_size for path in run.folder.glob("output.*"))
     assert 2 * capture.SEGMENT - relay.CHUNK <= on_disk < 4 * capture.SEGMENT
@@ -373,7 +373,7 @@ CHEAP = {"__future__", "errno", "fcntl", "marshal", "posix", "select", "sys", "t
 
 
 def test_a_supervisor_imports_little_of_the_standard_library_and_nothing_else():
-    code = f"import sys; before = {{*sys.modules}}; sys.path.append({process._ROOT!r}); "
+    code = f"import sys; before = {{*sys.modules}}; sys.path.append({process.ROOT!r}); "
     code += (
         "import gitflowstate.supervisor, gitflowstate.running; print(*({*sys.modules} - before))"
     )
@@ -383,3 +383,73 @@ def test_a_supervisor_imports_little_of_the_standard_library_and_nothing_else():
     own = {name.rpartition(".")[2] for name in told if name.startswith("gitflowstate.")}
     assert own == OWN | {"supervisor"}
     assert {name for name in told if not name.startswith("gitflowstate")} <= CHEAP
+
+
+@pytest.mark.req("R-TJ-03")
+def test_a_time_that_is_longer_than_the_system_can_wait_is_waited_for(tmp_path):
+    found, run = ended(tmp_path, "sh", "-c", "sleep 0.1; echo out", timeout_s=2**31)
+    assert (found.state, run.out) == ("completed", b"out\n")
+
+
+@pytest.mark.req("J11")
+def test_signals_that_the_caller_has_blocked_reach_supervisor_and_command(tmp_path):
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, signal.SIGTERM})
+    try:
+        run = Run(tmp_path, "sh", "-c", "grep SigBlk /proc/self/status; exec >&- 2>&-; exit 3")
+        found = run.go().end()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    assert (found.exit_code, int(run.out.split()[1], 16)) == (3, 0)
+
+
+# ── a disk that takes nothing ───────────────────────────────────────────────────────────────────
+
+FULL = """
+import os, sys
+sys.path.append({root!r})
+from gitflowstate import runfiles, supervisor
+real, left = getattr(runfiles, {step!r}), {times!r}
+def full(*given):
+    global left
+    left -= 1
+    if left >= 0:
+        raise OSError(28, os.strerror(28))
+    return real(*given)
+setattr(runfiles, {step!r}, full)
+supervisor._RETRY_S = 0.001
+supervisor.main()
+"""
+
+
+def fill(monkeypatch, step: str, times: int) -> None:
+    """Have the disk of supervisors be full for so many times."""
+    code = FULL.format(root=process.ROOT, step=step, times=times)
+    monkeypatch.setattr(process, "_CODE", lambda **_: code)
+
+
+@pytest.mark.req("R-TJ-02", "R-TJ-21")
+def test_without_room_for_the_record_of_its_end_a_command_is_not_started(tmp_path, monkeypatch):
+    fill(monkeypatch, "reserve_exit", 1)
+    run = Run(tmp_path, *SHELL, "echo ran")
+    assert run.start() is None
+    end = run.end()
+    assert (end.state, end.exit_code, run.out) == ("failed", None, b"")
+    assert end.reason == "there is no room for the record of its end: No space left on device"
+
+
+@pytest.mark.req("R-TJ-12", "R-TJ-22")
+def test_an_end_is_written_however_long_the_disk_is_full(tmp_path, monkeypatch):
+    fill(monkeypatch, "write_exit", 200)
+    nowhere = {"session": "s", "by": "ann", "trust": [], "view": "", "ref": "", "lock_timeout": 1}
+    run = Run(tmp_path, *SHELL, "exit 7", **nowhere).go()
+    run.client.close()  # nobody says that it is recorded
+    os.waitpid(run.client.pid, 0)
+    assert runfiles.read_exit(tmp_path, ID).exit_code == 7
+
+
+def test_a_supervisor_whose_folder_has_gone_goes_too(tmp_path):
+    run = Run(tmp_path, *SHELL, 'rm -r "$GFS_RUN"').go()
+    assert run.client.end(run._out, run._err).state == "completed"
+    run.client.close()
+    os.waitpid(run.client.pid, 0)  # at once, or the test takes too long
+    assert not run.folder.exists()

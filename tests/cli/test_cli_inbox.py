@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import time_machine
-from clirun import Cli, as_json
+from clirun import Cli
 from flowrepo import Change
 from processbench import BOOT, STAMP, ProcessLab
 
@@ -39,11 +39,11 @@ def lab(flow):
 
 
 def run(cli: Cli, call: str, *words: object, env=S1):
-    """Run a process in the background, and wait for it as a second caller does."""
+    """Run a process in the background, and wait for it as one who reads its output does."""
     options, command = words[: words.index("--")], words[words.index("--") + 1 :]
     asked = ("run", "--call-id", call, *options)
     process = cli.json(*asked, "--detach", "--", *command, env=env)
-    cli.run(*as_json((*asked, "--", *command)), env=env)
+    cli.run("logs", process["id"], "-f")
     lock = Path(runlocks.lock_path(cli.gitdir, process["id"]))
     while lock.exists():  # its supervisor goes last
         time.sleep(0.01)
@@ -135,6 +135,22 @@ def test_neither_a_manual_process_nor_one_whose_end_was_the_answer_notifies(flow
     assert events(flow, "--all") == []
 
 
+@pytest.mark.req("X-32")
+def test_an_end_that_a_repeated_call_gave_as_its_answer_is_not_told_again(flow):
+    words = ("run", "--call-id", "c", "--detach", "--", "sh", "-c", "exit 3")
+    run(flow, "c", *words[4:])
+    assert flow.run(*words, env=S1).code == 0  # it is left, and no answer
+    assert [event["again"] for event in events(flow)] == [False]
+    answer = [*words[:3], *words[4:]]
+    assert flow.run(*answer, env=S1).code == 3
+    assert events(flow) == []
+    assert flow.json("ps", "--all")["processes"][0]["told"]["seen"]
+    before = inbox_head(flow)
+    assert flow.run(*answer, env=S1).code == 3
+    assert inbox_head(flow) == before
+    flow.sound()
+
+
 @pytest.mark.req("X-41")
 def test_another_session_is_told_nothing_until_it_takes_the_flow(flow, lab):
     flow("create", "Build", "--id", "build", env=S1)
@@ -166,6 +182,7 @@ def test_events_are_acknowledged_by_name_alone(flow, lab):
     lab.ended("c-1")
     running = lab.start("c-2")
     flow.refuses(5, "inbox", "--ack", "p-none", env=S1)
+    flow.refuses(2, "inbox", "--ack", "p-none", "--ack-all", env=S1)
     flow.refuses(5, "inbox", "--ack", running.id, env=S1)
 
 
@@ -332,6 +349,10 @@ def test_a_journal_is_printed_and_judged(flow, lab, tmp_path):
         assert result.data["unended"] == (warned == "lacks its newline")
         assert warned in result.err
         assert file.read_text() == kept
+    said = flow.run("journal", "--check", file).out
+    assert (
+        said == f"{file} is sound up to byte {result.data['torn']['offset']}: 2 records of 1 task\n"
+    )
     assert result.data["torn"]["offset"] == printed[:-1].rindex("\n") + 1
     assert f"byte {result.data['torn']['offset']}" in result.err
 
@@ -345,6 +366,9 @@ def test_a_damaged_journal_is_refused_and_left_alone(flow, tmp_path):
     assert str(file) in error["message"]
     assert file.stat().st_size == 41
     flow.refuses(5, "journal", "--check", tmp_path / "none")
+    os.mkfifo(tmp_path / "fifo")
+    flow.refuses(2, "journal", "--check", tmp_path / "fifo")
+    flow.refuses(2, "journal", "--check", tmp_path)
     flow.refuses(2, "journal", "--check", file, "--session", "s")
     assert flow.run("journal", "--check", "-", stdin=b'{"task_id": "a"}\n').code == 0
 
@@ -457,3 +481,18 @@ def test_consumed_output_goes_after_a_day_and_nothing_else(flow):
     assert (again["id"], again["repeated"], again["state"]) == (ids[0], True, "completed")
     assert not outputs.is_kept(flow.gitdir, ids[0])
     flow.sound()
+
+
+@pytest.mark.req("R-TJ-16", "X-41")
+def test_what_the_new_owner_of_a_flow_has_seen_was_seen(flow):
+    flow("create", "Build", "--id", "build", env=S1)
+    process = run(flow, "c", "--flow", "build", "--", "echo", "x")
+    flow("take", "build", "--reason", "s-1 is gone", env=S2)
+    assert [event["event"] for event in events(flow, env=S2)] == [process]
+    (row,) = flow.json("ps", "--all")["processes"]
+    assert row["told"] == {"ended": True, "delivered": True, "seen": False}
+    with time_machine.travel(datetime.now(UTC) + timedelta(days=2), tick=False):
+        assert flow.json("gc", "--outputs")["processes"] == []
+        flow("inbox", "--ack-all", env=S2)
+        assert flow.json("gc", "--outputs")["processes"] == [process]
+    assert flow.json("ps", "--all")["processes"][0]["told"]["seen"]

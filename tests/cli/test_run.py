@@ -78,6 +78,34 @@ def test_a_signal_is_128_and_its_number_and_nothing_is_said(here, script, code):
     assert ("exit_code" in told) == script.startswith("exit")
 
 
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_output_that_could_not_be_passed_on_is_no_success(here, stream):
+    call = [SCRIPT, *C, "--", "sh", "-c", "echo hi; echo hi >&2"]
+    env = os.environ | {"GFS_REPO": str(here.folder)}
+
+    def done_with(words, **pipes):
+        return subprocess.run(words, env=env, check=False, **pipes)
+
+    with Path("/dev/full").open("wb") as full:
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | {stream: full}
+        done = done_with(call, **pipes)
+        again = done_with(call, **pipes)  # which shows all on standard output
+        logs = done_with([SCRIPT, "logs", ID], stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 1
+    assert record(here)["state"] == "completed"
+    assert logs.returncode == 1
+    assert b"could not be written to standard output: No space left" in logs.stderr
+    if stream == "stdout":
+        said = f"warning: output of {ID} could not be passed on: No space left on device; gfs logs"
+        assert done.stderr.decode().startswith("hi\n" + said)
+        assert (again.returncode, again.stderr.decode()[: len(said)]) == (1, said)
+    reading, writing = os.pipe()
+    os.close(reading)
+    unread = done_with(call, stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    assert (unread.returncode, unread.stderr) == (0, b"")
+
+
 def test_under_json_there_is_one_document_and_the_exit_code_of_the_command(here):
     done = here.run(C[0], "--json", *C[1:], "--", "sh", "-c", "echo out; echo err >&2; exit 3")
     assert (done.code, done.err) == (3, "")
@@ -119,21 +147,41 @@ def test_a_task_is_claimed_by_its_process_and_settled_with_it(here):
 
 def test_one_that_takes_too_long_is_ended(here):
     done = here.run(*C, "--timeout", "1s", "--", "sleep", "60")
-    assert (done.code, done.out) == (143, "")
+    assert (done.code, done.out) == (124, "")
     told = record(here)
     assert (told["state"], told["sent"], told["timeout_s"]) == ("timed_out", ["SIGTERM"], 1)
+
+
+@pytest.mark.req("J9")
+def test_what_we_ended_is_no_success_whatever_it_makes_of_the_signal(here):
+    script = "trap 'exit 0' TERM; echo begun; sleep 60 & wait"
+    done = here.run(*C, "--timeout", "1s", "--", "sh", "-c", script)
+    assert (done.code, record(here)["state"], record(here)["exit_code"]) == (124, "timed_out", 0)
+    command = ("run", "--session", "s", "--call-id", "d", "--", "sh", "-c", script)
+    other = process_id("s", "d")
+    here(*command[:5], "--detach", *command[5:])
+    eventually(lambda: here.run("logs", other).out)
+    here("cancel", other)
+    assert (record(here, other)["state"], record(here, other)["exit_code"]) == ("cancelled", 0)
+    assert here.run(*command).code == 143
 
 
 @pytest.mark.parametrize(
     ("words", "code"),
     [
         (["run"], 2),
+        (["run", "echo", "a"], 2),
+        (["run", "echo", "a", "--", "b"], 2),
+        (["work", "f-1", "true", "--", "b"], 2),
         (["run", "--timeout", "soon", "--", "true"], 2),
         (["run", "--session", "a\nb", "--", "true"], 3),
         (["run", "--flow", "f-none", "--", "true"], 5),
         (["run", "--", "echo", "ghp_" + "a1B2" * 9], 3),
         (["logs", "p-none"], 5),
         (["cancel", "p-none"], 5),
+        (["cancel", ""], 2),
+        (["logs", ""], 2),
+        (["inbox", "--ack", ""], 2),
     ],
 )
 def test_what_cannot_be_meant_is_refused_and_nothing_is_started(here, words, code):
@@ -271,7 +319,8 @@ def test_the_view_shows_what_a_supervisor_has_recorded(here):
     here("create", "Build it", "--id", "f-1")
     here("task", "add", "f-1", "Compile", "--id", "t1")
     here(*C, "--detach", "--flow", "f-1", "--task", "t1", "--", "true")
-    eventually(lambda: not runlocks.is_held(runlocks.lock_path(here.gitdir, ID)))
+    (file,) = here.folder.glob("flows/*/f-1.json")
+    eventually(lambda: json.loads(file.read_text())["children"][0]["status"] == "done")
     assert here.flow("f-1")["children"][0]["status"] == "done"
 
 
@@ -287,8 +336,9 @@ def test_a_client_that_is_ended_changes_nothing_for_the_process(here, number):
     client.send_signal(number)
     _, err = client.communicate()
     if number in (signal.SIGINT, signal.SIGTERM):
-        assert client.returncode == 130
-        assert err.decode().splitlines()[0] == f"error: interrupted; {ID} goes on"
+        code, name = (130, "interrupted") if number == signal.SIGINT else (143, "terminated")
+        assert client.returncode == code
+        assert err.decode().splitlines()[0] == f"error: {name}; {ID} goes on"
     else:
         assert client.returncode == -number
     assert record(here)["state"] == "running"
@@ -337,6 +387,7 @@ def test_where_eight_run_nothing_more_is_started_and_known_calls_are_answered(he
     assert min(held) > 0
     told = here.refuses(75, "run", "--", "sh", "-c", "echo ran >> ran")
     assert told["details"]["next"] == ["gfs", "ps"]
+    assert "gfs cancel PROCESS" in told["hint"]
     assert here.run(*C, "--", "true").code == 0
     os.close(held.pop())
     assert here.run("run", "--", "true").code == 0
@@ -413,9 +464,11 @@ def test_cancel_leaves_what_has_completed(here):
     assert steps(here) == ["intend", "start", "settle"]
 
 
-def orphaned(cli, script="trap '' TERM; echo $$ > pid; while :; do sleep 0.1; done") -> int:
+def orphaned(
+    cli, script="trap '' TERM; echo $$ > pid; while :; do sleep 0.1; done", words=()
+) -> int:
     """Leave a command whose supervisor was killed; return its pid."""
-    cli(*C, "--detach", "--", "sh", "-c", script)
+    cli(*C, *words, "--detach", "--", "sh", "-c", script)
     eventually(lambda: Path("pid").exists() and Path("pid").read_text())
     holder = runlocks.holder(cli.gitdir, ID)
     os.kill(holder["pid"], signal.SIGKILL)
@@ -432,6 +485,24 @@ def test_what_a_dead_supervisor_left_is_lost_and_ended_by_cancel(here):
     assert data["reason"] == "its supervisor died before it had recorded an end"
     assert not is_alive(pid)
     assert here.json("cancel", ID)["orphans"] == 0
+
+
+@pytest.mark.req("R-TJ-07", "J11")
+def test_what_a_dead_supervisor_left_running_is_said_wherever_its_end_is(here):
+    here("create", "Build it", "--id", "f-1")
+    here("task", "add", "f-1", "Compile", "--id", "t1")
+    orphaned(here, words=("--flow", "f-1", "--task", "t1"))
+    told = f"of its processes still run on this machine: gfs cancel {ID} ends them"
+    assert told in here("inbox", "--session", "s")
+    (event,) = here.json("inbox", "--session", "s")["events"]
+    assert event["orphans"] >= 1
+    assert told in here("recover", "f-1")
+    assert told in here("recover", ID)
+    assert told in here("why", "f-1", "t1")
+    here("cancel", ID)
+    assert told not in here("inbox", "--session", "s")
+    assert told not in here("recover", "f-1")
+    assert here.json("recover", ID)["orphans"] == 0
 
 
 @pytest.mark.req("J2", "C-12", "R-TJ-08")

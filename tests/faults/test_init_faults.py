@@ -20,6 +20,7 @@ from gitflowstate.git import Repository
 from gitflowstate.store import Store
 
 MAIN = "refs/heads/main"
+EVERY = pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.long)])
 
 
 @pytest.fixture
@@ -46,8 +47,9 @@ def _count_calls(folder):
 
 
 @pytest.mark.req("A1")
-def test_killed_at_any_call_it_succeeds_when_run_again(quick):
-    for doomed in range(_count_calls(quick / "whole")):
+@EVERY
+def test_killed_at_any_call_it_succeeds_when_run_again(quick, every):
+    for doomed in range(0, _count_calls(quick / "whole"), every):
         folder = quick / f"killed-{doomed}"
 
         def act(number, name, real, arguments, doomed=doomed):
@@ -64,8 +66,9 @@ def test_killed_at_any_call_it_succeeds_when_run_again(quick):
 
 @pytest.mark.req("B1", "B2")
 @pytest.mark.parametrize(("number", "kind"), [(errno.EIO, GfsError), (errno.ENOSPC, Unavailable)])
-def test_an_error_at_any_call_leaves_all_or_nothing(quick, number, kind):
-    for doomed in range(_count_calls(quick / "whole")):
+@EVERY
+def test_an_error_at_any_call_leaves_all_or_nothing(quick, number, kind, every):
+    for doomed in range(0, _count_calls(quick / "whole"), every):
         folder = quick / f"failed-{doomed}"
 
         def act(at, name, real, arguments, doomed=doomed):

@@ -74,7 +74,7 @@ def cli(tmp_path, monkeypatch):
 
 
 def dying(monkeypatch, where, victims):
-    code = DYING.format(root=process._ROOT, where=where, victims=victims)
+    code = DYING.format(root=process.ROOT, where=where, victims=victims)
     monkeypatch.setattr(process, "_CODE", lambda **_: code)
 
 

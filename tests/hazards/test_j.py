@@ -70,8 +70,9 @@ def test_a_clock_that_jumps_ends_nothing_and_runs_nothing_twice(waiting, monkeyp
     assert waiting.run(*C, "--detach", "--", *WAITS).out.startswith(f"{ID} running")
     assert waiting.json("inbox", "--session", "s")["events"] == []
     Path("fifo").write_text("x")
-    assert waiting.run(*C, "--", *WAITS).code == 7
+    assert waiting.run("logs", ID, "-f").code == 0
     assert [event["event"] for event in waiting.json("inbox", "--session", "s")["events"]] == [ID]
+    assert waiting.run(*C, "--", *WAITS).code == 7
     assert runs() == 1
     assert waiting.run("verify").code == 0
 
