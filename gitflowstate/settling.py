@@ -70,8 +70,17 @@ def fate(gitdir: Path, process: Process) -> Exit | str | None:
             return told
         told = False  # not written by its supervisor
     if process.boot_id == identity.boot_id():
-        return DIED if told is False else None
+        return DIED if told is False and not _is_anothers(gitdir, process) else None
     return RESTARTED if _was_here(gitdir, process) else None
+
+
+def _is_anothers(gitdir: Path, process: Process) -> bool:
+    """Tell whether a process that runs was started through another clone on this machine.
+
+    Then the lock here is that of a client which died before it could start the same call.
+    """
+    folder = runfiles.run_folder(gitdir, process.id)  # is there before a start is recorded
+    return process.state == "running" and _is_shared(gitdir) and not os.path.lexists(folder)
 
 
 def _was_here(gitdir: Path, process: Process) -> bool:
@@ -82,7 +91,11 @@ def _was_here(gitdir: Path, process: Process) -> bool:
     if process.host != socket.gethostname():
         return False
     left = runlocks.lock_path(gitdir, process.id), runfiles.run_folder(gitdir, process.id)
-    return not os.path.lexists(gitdir / REMOTE) or any(map(os.path.lexists, left))
+    return not _is_shared(gitdir) or any(map(os.path.lexists, left))
+
+
+def _is_shared(gitdir: Path) -> bool:
+    return os.path.lexists(gitdir / REMOTE)
 
 
 def _is_of(told: Exit, process: Process) -> bool:

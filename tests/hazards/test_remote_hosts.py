@@ -293,7 +293,7 @@ def once(hosts):
 
 
 @pytest.mark.req("C-12", "R-TJ-03")
-@pytest.mark.parametrize("how", ["in turn", "out of reach"])
+@pytest.mark.parametrize("how", ["in turn", "out of reach", "killed"])
 def test_c12_a_call_that_another_clone_started_is_not_ended_by_a_repeat(hosts, bare, once, how):
     """Both clones are on one host, and only one of them has the lock of the process."""
     one, two = hosts
@@ -301,6 +301,10 @@ def test_c12_a_call_that_another_clone_started_is_not_ended_by_a_repeat(hosts, b
         bare.rename(f"{bare}-away")
         assert two.run(*once).code == 75
         Path(f"{bare}-away").rename(bare)
+    if how == "killed":  # it had taken its lock, and recorded nothing yet
+        lock = runlocks.lock_path(two.gitdir, process_id("local", "once"))
+        code = child(lambda: [runlocks.write_holder(runlocks.hold(lock), b'{"session": "local"')])
+        assert code_of(code) == 0
     began = one.run(*once).data
     if how == "in turn":
         again = two.run(*once).data
