@@ -149,7 +149,7 @@ def _fetch(repo: Repository, refs: PublishedRefs, *, republish: bool) -> None:
     found = refs.remote.track(MAIN, TRACKED)
     refs.asked = True
     if found == "absent":
-        refs.land(MAIN, None, _main(repo))
+        refs.land(MAIN, None, repo.ref(TRACKED) or _main(repo))  # the queue follows, and is told
     elif found == "replaced":
         _track(repo, _brought(repo, refs))
 

@@ -401,7 +401,8 @@ def test_a_main_that_is_gone_is_put_back_and_cannot_be_followed(bare, back):
     git(bare, "update-ref", "-d", MAIN)
     with pytest.raises(NotFound, match="nothing to go on with"):
         follow(one.repo, one.refs, at=AT, timeout=10)
-    one.sync(republish=True)
+    done = one.sync(republish=True)
+    assert (fates(done), done.fetched) == ([("note", 3, 3)], 0)
     assert notes(one) == ["acknowledged", "queued"]
     assert one.head == main_of(bare)
 

@@ -157,6 +157,7 @@ def _content(repo: Repository, place: location.Location, head: Oid) -> Iterator[
     timeout = config.lock_timeout()
     past = guarded("history", lambda: contents.past(repo, head, _progress))
     yield from healing.past(past, repo, place)
+    yield from guarded("remote", lambda: healing.sharing(repo, place))
     yield from guarded("flow", lambda: contents.flows(repo, timeout))
     yield from guarded("process", lambda: contents.journal(repo, timeout))
     yield from guarded("result", lambda: contents.results(repo, timeout, exists))

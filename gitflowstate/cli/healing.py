@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
-from gitflowstate import checkup, torn
+from gitflowstate import checkup, prose, torn
 from gitflowstate.cli import config
+from gitflowstate.definitions import MAIN
 from gitflowstate.errors import GfsError
 from gitflowstate.findings import Finding
-from gitflowstate.git import Repository
+from gitflowstate.git import Oid, Repository
 from gitflowstate.kinds import Time
-from gitflowstate.location import Location
+from gitflowstate.location import TRACKED, Location
+from gitflowstate.publishing import standing
+from gitflowstate.syncing import OFFLINE, REJECTED
 
 _LONG_S = 600.0
+_SHOWN = 3
 
 
 class Healer:
@@ -56,6 +61,49 @@ def heads(repo: Repository, place: Location, *, at: Time) -> Iterator[Finding]:
         if not heal.done:
             return
     yield from checkup.heads(repo, made_by_gfs=place.writable, at=at)
+
+
+def sharing(repo: Repository, place: Location) -> Iterator[Finding]:
+    """Yield how this repository stands to its remote, where that is for somebody to decide."""
+    ours, theirs = repo.ref(place.ref), repo.ref(TRACKED)
+    if place.remote is None or ours is None or theirs is None:
+        return
+    if not config.offline():
+        yield from _remote(repo, place.gitdir, place.remote, theirs)
+    queued = standing(repo, ours, theirs).queued if ours != theirs else ()
+    if queued:
+        them = prose.count(len(queued), "operation")
+        evidence = f"the last of them is {queued[-1][:12]}"
+        yield Finding("queued", f"{them} not yet at the remote", evidence, "gfs sync", note=True)
+    yield from _kept(repo, REJECTED, "that a sync refused", "decide what is still to be done")
+    yield from _kept(repo, OFFLINE, "from before a sync", "")
+
+
+def _kept(repo: Repository, prefix: str, what: str, step: str) -> Iterator[Finding]:
+    kept = sorted(repo.refs(prefix))
+    if kept:
+        evidence = ", ".join([*kept[:_SHOWN], *["…"] * (len(kept) > _SHOWN)])
+        are = "is" if len(kept) == 1 else "are"
+        told = f"{prose.count(len(kept), 'tip')} {what} {are} kept"
+        yield Finding("kept", told, evidence, step and f"git log shows it: {step}", note=True)
+
+
+def _remote(repo: Repository, gitdir: Path, url: str, theirs: Oid) -> Iterator[Finding]:
+    from gitflowstate.cli import hosts
+
+    try:
+        there = hosts.transport(gitdir, url, reading=True).refs(MAIN).get(MAIN)
+    except GfsError as error:
+        yield Finding("remote", "the remote was not heard", error.message, error.hint, note=True)
+        return
+    # One that is not here is newer, or nothing that can be told without bringing it.
+    if there is None or (repo.has(there) and standing(repo, there, theirs).newer):
+        yield Finding(
+            "remote",
+            "the remote took history back",
+            f"its main was at {theirs[:12]}, and is {'gone' if there is None else there[:12]}",
+            "gfs sync says what can be decided; ask who keeps the remote first",
+        )
 
 
 def past(findings: Iterator[Finding], repo: Repository, place: Location) -> Iterator[Finding]:

@@ -527,6 +527,33 @@ def test_backup_takes_main_and_what_is_kept_and_not_what_was_asked(tmp_path, bar
     assert "remote" not in here("where", "--repo", tmp_path / "back", "--json").data
 
 
+def test_doctor_says_what_is_queued_and_what_a_sync_has_kept(bare, one, two):
+    two.run("note", "f-1", "late", "--offline")
+    assert "1 operation not yet at the remote" in two("doctor")
+    one("done", "f-1", "--result", "r.md")
+    assert two.run("sync").code == 4
+    told = two("doctor")
+    assert "that a sync refused is kept" in told
+    assert "refs/gfs/rejected/" in told
+    assert "refs/gfs/offline/" in told
+    assert "refs/gfs/" not in one("doctor")
+
+
+@pytest.mark.parametrize("how", ["back", "gone"])
+def test_doctor_says_that_the_remote_took_history_back(bare, one, how):
+    one("note", "f-1", "acknowledged")
+    git(bare, "update-ref", *(("-d", MAIN) if how == "gone" else (MAIN, f"{MAIN}~1")))
+    before = git(one.gitdir, "for-each-ref")
+    told = one.run("doctor")
+    assert told.code == 1
+    assert "the remote took history back" in told.out
+    assert git(one.gitdir, "for-each-ref") == before
+    bare.rename(bare.with_name("away.git"))
+    told = one.run("doctor")
+    assert told.code == 0
+    assert "the remote was not heard" in told.out
+
+
 def test_doctor_and_gc_find_nothing_odd(one, two):
     two.run("note", "f-1", "queued", "--offline")
     one("note", "f-1", "meanwhile")
