@@ -441,6 +441,7 @@ def test_without_room_for_the_record_of_its_end_a_command_is_not_started(tmp_pat
 def test_an_end_is_written_however_long_the_disk_is_full(tmp_path, monkeypatch):
     fill(monkeypatch, "write_exit", 200)
     nowhere = {"session": "s", "by": "ann", "trust": [], "view": "", "ref": "", "lock_timeout": 1}
+    nowhere |= {"remote": "", "offline": False}
     run = Run(tmp_path, *SHELL, "exit 7", **nowhere).go()
     run.client.close()  # nobody says that it is recorded
     os.waitpid(run.client.pid, 0)
