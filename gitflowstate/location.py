@@ -140,7 +140,7 @@ def _own(folder: Path) -> Location | None:
 
 def _was_shared(gitdir: Path) -> bool:
     """Tell whether there is a trace of what a remote had."""
-    if lstat_or_none(f"{gitdir}/{TRACKED}") is not None:
+    if is_there(gitdir / TRACKED):
         return True
     packed = read_regular(f"{gitdir}/packed-refs", _PACKED_LIMIT) or b""
     return f" {TRACKED}\n".encode() in packed

@@ -45,6 +45,9 @@ class Flows(Protocol):
     def shallow(self) -> bool:
         """Tell whether history was cut, so that an unknown commit is nothing to wonder at."""
 
+    def is_behind(self, commit: str) -> bool:
+        """Tell whether a commit was built on the one that the flows are seen at."""
+
     def changes(self, since: str | None) -> Changes:
         """Return the flows that changed after a commit, every flow where it is not known."""
 

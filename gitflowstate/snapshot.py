@@ -44,6 +44,10 @@ class Snapshot:
             return handmade.entries(self.repo, self._commit.tree)
         return handmade.fallen(self.repo, managed, self._commit)
 
+    def is_behind(self, commit: Oid) -> bool:
+        """Tell whether a commit was built on this one, as far as its history is here."""
+        return commit != self.head and self.repo.is_within(self.head, commit)
+
     def changes(self, since: Oid | None) -> Changes:
         """Return the flows that changed after a commit, every flow where it is not known."""
         if since == self.head:

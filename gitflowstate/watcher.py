@@ -58,13 +58,24 @@ class Watcher:
         Raises Unauthorised, with the cursor as it was; and what the stores raise, with every
         message that may have been sent still owed.
         """
-        for _ in range(_ATTEMPTS):
+        begun = None
+        for attempt in range(_ATTEMPTS):
             try:
+                loaded = self.cursors.load()
+                head = loaded.head if loaded else None
+                begun = begun if attempt else head
+                moved = begun is not None and head != begun
+                if moved or (head is not None and self._is_overtaken(head)):
+                    return Report(held_by="a watcher that has seen more")
                 return self._once()
             except Stale as other:
                 if "held_by" in other.details:
                     return Report(held_by=other.details["held_by"])
         raise Unavailable("the cursor changed again and again", hint="run the same command again")
+
+    def _is_overtaken(self, head: str) -> bool:
+        """Tell whether another pass has looked at a later commit: what is seen here is old."""
+        return head != self.flows.head and self.flows.is_behind(head)
 
     def preview(self, limit: int) -> tuple[Report, list[Planned]]:
         """Return what a pass would leave and what it would send; write and open nothing."""

@@ -972,6 +972,33 @@ def test_a_cursor_that_changed_meanwhile_is_looked_at_again(began):
     assert began.box.kinds("f-2") == [("status", 1)]
 
 
+def test_a_watcher_that_sees_less_than_was_told_sends_nothing(began):
+    """It took its view of the flows before the other did, and the hold after it."""
+    began.lab.done()
+    old = began.watcher("w1")
+    began.lab.commit(Reopen, reason="a mistake", next="look again")
+    began.clock.move(600)
+    assert told(began.watch("w2")) == [("status", 3)]
+    report = old.run()
+    assert (report.told, report.held_by) == ((), "a watcher that has seen more")
+    assert began.box.kinds() == [("status", 3)]
+
+
+def test_a_cursor_that_moves_on_while_a_watcher_tries_again_ends_its_pass(began):
+    began.lab.done()
+    watcher = began.watcher("w1")
+    opened = watcher.channel
+
+    def late(cursor):
+        if began.box.kinds() != [("status", 2), ("final", 2)]:
+            began.watch("w2")
+        return opened(cursor)
+
+    watcher.channel = late
+    assert watcher.run().held_by == "a watcher that has seen more"
+    assert began.box.kinds() == [("status", 2), ("final", 2)]
+
+
 def test_what_was_acknowledged_late_is_not_sent_again(began):
     """By a watcher whose hold had run out: its receipt comes between the look and the hold."""
     began.lab.create("f-2")

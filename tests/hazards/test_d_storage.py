@@ -53,7 +53,9 @@ def test_d8_damage_in_the_middle_stops_nobody_and_is_told_where_it_is(past, dama
         assert past.run(*words).code == 0, words
     assert past("note", "plan", "goes on") == "plan r7 pending\n"
     for words in (("log", "plan"), ("changes", "plan", "--since", "1")):
-        assert oid in past.refuses(6, *words)["message"]
+        message = past.refuses(6, *words)["message"]
+        # Within a pack the flipped byte may be another's, that this one is made from.
+        assert oid in message or "objects/pack/" in message
     assert "goes on" in past("log", "plan", "-n", "2")
     (problem,) = past.run("verify", "--json").error["details"]["problems"]
     assert problem["commit"] == after

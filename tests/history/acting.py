@@ -156,5 +156,9 @@ class Actor:
 
     def flow(self, folder: str = "flows") -> str | None:
         """Return any flow, live or archived, as the plain files show it."""
-        names = sorted(path.stem for path in (self.cli.folder / folder).glob("*/*.json"))
-        return self.rng.choice(names) if names else None
+        while True:
+            try:
+                names = sorted(path.stem for path in (self.cli.folder / folder).glob("*/*.json"))
+            except FileNotFoundError:  # a folder went while it was listed
+                continue
+            return self.rng.choice(names) if names else None
