@@ -109,3 +109,9 @@ def home(tmp_path, monkeypatch) -> Path:
 def scale():
     """Return `scaling.scale`: a count times GFS_TEST_SCALE."""
     return scaled
+
+
+def pytest_xdist_auto_num_workers(config):
+    """Run half as many workers again as there are cores: much of the suite waits for processes."""
+    del config
+    return (os.cpu_count() or 2) * 3 // 2
