@@ -88,7 +88,9 @@ def _checked(repo: Repository, git: Git, file: Path, refs: dict[str, Oid]) -> di
     Repository.init(copy).close()
     found = fetched_from(file, git)(copy)
     if found.keys() != refs.keys():
-        raise Corrupt(f"the bundle has the refs {', '.join(sorted(found))}", hint="run it again")
+        # Git leaves out a ref that moves while it is written.
+        left = ", ".join(sorted(refs.keys() ^ found.keys()))
+        raise Unavailable(f"{left} moved while the bundle was written", hint="run it again")
     for name, oid in refs.items():
         if not repo.is_within(oid, found[name]):
             raise Unavailable(f"{name} was moved back meanwhile", hint="run it again")
