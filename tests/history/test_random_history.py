@@ -44,7 +44,7 @@ def test_c7_a_short_history_keeps_every_promise(tmp_path):
 @pytest.mark.timeout(400)
 def test_c7_a_long_history_keeps_every_promise(tmp_path):
     seed = int.from_bytes(os.urandom(2))
-    done = history(tmp_path / "history", 60, seed)
+    done = history(tmp_path / "history", 20, seed)
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
 
