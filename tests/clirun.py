@@ -23,7 +23,7 @@ import gitrepo
 from flowrepo import revisions
 from gitrepo import git
 
-from gitflowstate.cli import app, config
+from gitflowstate.cli import app, inputs
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / "gfs"
 DATA = Path(__file__).parent / "data"
@@ -136,7 +136,7 @@ def as_json(argv: tuple[object, ...]) -> list[object]:
 def _process_state(cwd: Path | None):
     """Undo what a command leaves to the end of its process."""
     folder, handler = Path.cwd(), signal.getsignal(signal.SIGTERM)
-    config._taken_by.clear()
+    inputs._taken_by.clear()
     try:
         if cwd is not None:
             os.chdir(cwd)

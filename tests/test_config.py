@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import pytest
 import time_machine
 
-from gitflowstate.cli import config
+from gitflowstate.cli import config, inputs
 from gitflowstate.errors import Invalid, NotFound, Usage
 from gitflowstate.kinds import KINDS
 
@@ -22,7 +22,7 @@ LIMIT = 4 * 2**20
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch, tmp_path):
-    monkeypatch.setattr(config, "_taken_by", [])
+    monkeypatch.setattr(inputs, "_taken_by", [])
     monkeypatch.chdir(tmp_path)
 
 
@@ -150,11 +150,11 @@ def standard_input(monkeypatch):
 
 @pytest.mark.parametrize("value", ["", "plain", "-\n", "--", "two\nlines\n", "日本語 🎉"])
 def test_a_text_argument_is_taken_as_it_is(value):
-    assert config.text(value, "--goal") == value
+    assert inputs.text(value, "--goal") == value
 
 
 def test_no_argument_is_no_text():
-    assert config.text(None, "--goal") is None
+    assert inputs.text(None, "--goal") is None
 
 
 @pytest.mark.parametrize(
@@ -162,54 +162,54 @@ def test_no_argument_is_no_text():
 )
 def test_a_dash_is_standard_input_without_one_final_newline(standard_input, given, read):
     standard_input(given)
-    assert config.text("-", "--goal") == read
+    assert inputs.text("-", "--goal") == read
 
 
 def test_standard_input_is_read_for_one_argument_alone(standard_input):
     standard_input(b"the goal\n")
-    config.text("-", "GOAL")
+    inputs.text("-", "GOAL")
     with pytest.raises(Usage, match=r"^--next: standard input was read for GOAL"):
-        config.text("-", "--next")
+        inputs.text("-", "--next")
 
 
 def test_nothing_but_a_dash_reads_standard_input(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
-    assert config.text("x", "--goal") == "x"
+    assert inputs.text("x", "--goal") == "x"
     with pytest.raises(Usage, match="standard input is closed"):
-        config.text("-", "--goal")
+        inputs.text("-", "--goal")
 
 
 @pytest.mark.req("E7")
 def test_more_than_4_mib_of_standard_input_is_refused(standard_input):
     standard_input(b"x" * (LIMIT + 1))
     with pytest.raises(Invalid, match=r"^--goal: has more than 4,194,304 bytes"):
-        config.text("-", "--goal")
+        inputs.text("-", "--goal")
 
 
 @pytest.mark.req("E7")
 def test_4_mib_of_standard_input_are_read(standard_input):
     standard_input(b"x" * LIMIT)
-    assert len(config.text("-", "--goal")) == LIMIT
+    assert len(inputs.text("-", "--goal")) == LIMIT
 
 
 @pytest.mark.req("E3")
 def test_standard_input_that_is_not_utf8_is_refused(standard_input):
     standard_input(b"abc\xff")
     with pytest.raises(Invalid, match=r"^--goal: byte 3 of standard input is not UTF-8"):
-        config.text("-", "--goal")
+        inputs.text("-", "--goal")
 
 
 @pytest.mark.req("E3")
 @pytest.mark.parametrize("value", ["a\udcff", "\ud800"])
 def test_an_argument_that_is_not_utf8_is_refused_by_name(value):
     with pytest.raises(Invalid, match=r"^--goal: character . is not UTF-8"):
-        config.text(value, "--goal")
+        inputs.text(value, "--goal")
 
 
 @pytest.mark.req("L25")
 def test_utf8_arrives_whole_under_the_c_locale():
     program = "import sys; from gitflowstate.cli import config; "
-    program += "sys.stdout.buffer.write(config.text(sys.argv[1], '--goal').encode())"
+    program += "sys.stdout.buffer.write(inputs.text(sys.argv[1], '--goal').encode())"
     environment = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     command = [sys.executable, "-c", program, "größer 🎉".encode()]
     done = subprocess.run(command, env=environment, capture_output=True, check=True)
@@ -218,7 +218,7 @@ def test_utf8_arrives_whole_under_the_c_locale():
 
 def test_a_file_argument_is_its_bytes(tmp_path):
     (tmp_path / "plan.json").write_bytes(b'{"a": 1}\xff\n')
-    assert config.read_file("plan.json", "FILE") == b'{"a": 1}\xff\n'
+    assert inputs.read_file("plan.json", "FILE") == b'{"a": 1}\xff\n'
 
 
 def test_a_file_argument_may_be_a_pipe_or_standard_input(tmp_path, standard_input):
@@ -226,16 +226,16 @@ def test_a_file_argument_may_be_a_pipe_or_standard_input(tmp_path, standard_inpu
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_bytes, args=(b"from a pipe",))
     writer.start()
-    assert config.read_file(str(pipe), "FILE") == b"from a pipe"
+    assert inputs.read_file(str(pipe), "FILE") == b"from a pipe"
     writer.join()
     standard_input(b"from outside\n")
-    assert config.read_file("-", "FILE") == b"from outside\n"
+    assert inputs.read_file("-", "FILE") == b"from outside\n"
 
 
 @pytest.mark.parametrize("path", ["missing.json", ".", "", "a\0b", "x" * 5000])
 def test_a_file_that_cannot_be_read_is_named(path):
     with pytest.raises(Usage, match=r"^FILE: cannot read"):
-        config.read_file(path, "FILE")
+        inputs.read_file(path, "FILE")
 
 
 @pytest.mark.req("E7")
@@ -243,4 +243,4 @@ def test_a_file_is_read_no_further_than_4_mib(tmp_path):
     with (tmp_path / "big").open("wb") as file:
         file.truncate(1 << 40)  # sparse: reading it all would never end
     with pytest.raises(Invalid, match=r"^--data: has more than"):
-        config.read_file("big", "--data")
+        inputs.read_file("big", "--data")

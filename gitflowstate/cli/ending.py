@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gitflowstate import guards, ops
-from gitflowstate.cli import config
+from gitflowstate.cli import inputs
 from gitflowstate.cli.flow import (
     FIRST_STEP,
     FlowArgument,
@@ -42,7 +42,7 @@ def done(
     op = session.op(
         ops.Done,
         flow=session.flow_id(id),
-        result=config.text(result, "--result"),
+        result=inputs.text(result, "--result"),
         cancel_children=cancel_children,
     )
     session.write(op)
@@ -65,8 +65,8 @@ def fail(
     op = session.op(
         ops.Fail,
         flow=session.flow_id(id),
-        reason=config.text(reason, "--reason"),
-        recoverable=config.text(recoverable, "--recoverable"),
+        reason=inputs.text(reason, "--reason"),
+        recoverable=inputs.text(recoverable, "--recoverable"),
         cancel_children=cancel_children,
     )
     session.write(op)
@@ -86,8 +86,8 @@ def reopen(
     op = session.op(
         ops.Reopen,
         flow=session.flow_id(id),
-        reason=config.text(reason, "--reason"),
-        next=config.text(next, "--next"),
+        reason=inputs.text(reason, "--reason"),
+        next=inputs.text(next, "--next"),
     )
     session.write(op)
 
@@ -143,5 +143,5 @@ def adopt(
 
     Example: gfs adopt f-k2m9qx --reason 'The edit is right'
     """
-    reason_text = config.text(reason, "--reason")
+    reason_text = inputs.text(reason, "--reason")
     session.write(session.op(ops.Adopt, flow=session.flow_id(id), reason=reason_text))

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from gitflowstate import codec, loader, ops, prose, rules
-from gitflowstate.cli import config, output
+from gitflowstate.cli import inputs, output
 from gitflowstate.cli.resources import resource
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import reads, writes
@@ -33,7 +33,7 @@ def check(
 
     found: list[dict[str, Any]] = []
     for name in files:
-        data = config.read_file(name, name)
+        data = inputs.read_file(name, name)
         found += [{"file": name, **violation} for violation in checking.check_file(name, data)]
     if found:
         raise Invalid(
@@ -86,7 +86,7 @@ def import_(
     """
     from gitflowstate import boundary
 
-    raw = codec.load(config.read_file(file, "FILE"))
+    raw = codec.load(inputs.read_file(file, "FILE"))
     several = isinstance(raw, list)
     documents = [
         rules.normalised(boundary.validate(Flow, item)) for item in (raw if several else [raw])

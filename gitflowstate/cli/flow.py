@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gitflowstate import ops
-from gitflowstate.cli import config, output
+from gitflowstate.cli import config, inputs, output
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import writes
 from gitflowstate.errors import Invalid, Usage
@@ -51,7 +51,7 @@ def data_of(path: str | None) -> Json | None:
     from gitflowstate import codec
 
     try:
-        loaded = codec.load(config.read_file(path, "--data"))
+        loaded = codec.load(inputs.read_file(path, "--data"))
         codec.check_data(loaded, "data")
     except Invalid as error:
         error.message = f"--data: {error.message.removeprefix('--data: ')}"
@@ -85,7 +85,7 @@ def create(
     there = present(session, id)
     given = {
         "owner": owner,
-        "next": config.text(next, "--next"),
+        "next": inputs.text(next, "--next"),
         "links": links_of(issue or [], link or []) or None,
         "labels": tuple(label) if label else None,
         "type": type,
@@ -100,7 +100,7 @@ def create(
         derived=missing,
         flow=flow,
         plan=plan_of(plan, flow),
-        goal=config.text(goal, "GOAL"),
+        goal=inputs.text(goal, "GOAL"),
         **fields,
     )
     if session.dry_run:
@@ -183,9 +183,9 @@ def update(
         session.op(
             ops.Update,
             flow=session.flow_id(id),
-            progress=config.text(progress, "--progress"),
-            next=config.text(next, "--next"),
-            goal=config.text(goal, "--goal"),
+            progress=inputs.text(progress, "--progress"),
+            next=inputs.text(next, "--next"),
+            goal=inputs.text(goal, "--goal"),
             status=status,
             labels=tuple(label or ()),
             unlabel=tuple(unlabel or ()),
@@ -206,7 +206,7 @@ def note(
 
     Example: gfs note f-k2m9qx 'The vendor answered: 12 May'
     """
-    op = session.op(ops.Note, flow=session.flow_id(id), text=config.text(text, "TEXT"))
+    op = session.op(ops.Note, flow=session.flow_id(id), text=inputs.text(text, "TEXT"))
     session.write(op)
 
 
@@ -225,8 +225,8 @@ def wait(
     op = session.op(
         ops.Wait,
         flow=session.flow_id(id),
-        reason=config.text(reason, "--reason"),
-        until=config.text(until, "--until"),
+        reason=inputs.text(reason, "--reason"),
+        until=inputs.text(until, "--until"),
         on=on,
     )
     session.write(op)
@@ -242,7 +242,7 @@ def resume(
 
     Example: gfs resume f-k2m9qx --next 'Order the part'
     """
-    op = session.op(ops.Resume, flow=session.flow_id(id), next=config.text(next, "--next"))
+    op = session.op(ops.Resume, flow=session.flow_id(id), next=inputs.text(next, "--next"))
     session.write(op)
 
 
@@ -257,7 +257,7 @@ def handoff(
 
     Example: gfs handoff f-k2m9qx --to reviewer --reason 'Draft is ready'
     """
-    reason_text = config.text(reason, "--reason")
+    reason_text = inputs.text(reason, "--reason")
     session.write(session.op(ops.Handoff, flow=session.flow_id(id), to=to, reason=reason_text))
 
 
@@ -271,5 +271,5 @@ def take(
 
     Example: gfs take f-k2m9qx --as new-session --reason 'The old session ended'
     """
-    reason_text = config.text(reason, "--reason")
+    reason_text = inputs.text(reason, "--reason")
     session.write(session.op(ops.Take, flow=session.flow_id(id), reason=reason_text))

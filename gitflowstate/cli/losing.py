@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from gitflowstate import due, processes, runlocks, settling
-from gitflowstate.cli import config, managed, output
+from gitflowstate.cli import config, inputs, managed, output
 from gitflowstate.cli.session import Session
 from gitflowstate.errors import Corrupt, GfsError, Rejected, Stale, Usage
 from gitflowstate.model import Flow, Task
@@ -47,7 +47,7 @@ def recover(session: Session, text: str, decide: str | None, reason: str | None)
         raise Usage("a decision needs --reason", next=following)
     if session.key is not None or session.expect is not None:
         raise Usage("a process is given up at most once: it takes no --key and no --expect")
-    _lose(session, process, config.text(reason, "--reason"))
+    _lose(session, process, inputs.text(reason, "--reason"))
 
 
 def _lose(session: Session, process: Process, reason: str) -> None:

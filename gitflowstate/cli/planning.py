@@ -9,7 +9,7 @@ import typer
 
 from gitflowstate import codec, due, model, taskops, taskrules
 from gitflowstate import graph as graphs
-from gitflowstate.cli import config, output
+from gitflowstate.cli import config, inputs, output
 from gitflowstate.cli.flow import FlowArgument
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import reads, writes
@@ -25,7 +25,7 @@ def plan_from(file: str, flow: str) -> model.Plan:
     """
     from gitflowstate import boundary
 
-    raw = codec.load(config.read_file(file, "FILE"))
+    raw = codec.load(inputs.read_file(file, "FILE"))
     given = raw if isinstance(raw, dict) else {"tasks": raw}
     return boundary.validate(model.Plan, {"schema_version": 1, "flow": flow} | given)
 
@@ -53,7 +53,7 @@ def plan(
         flow=flow,
         document=plan_from(file, flow),
         replace_plan=replace,
-        reason=config.text(reason, "--reason"),
+        reason=inputs.text(reason, "--reason"),
         keep_done=keep_done,
         cancel_children=cancel_children,
     )

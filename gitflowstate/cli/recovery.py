@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from gitflowstate import due, taskops, taskrules
-from gitflowstate.cli import config, losing, output
+from gitflowstate.cli import config, inputs, losing, output
 from gitflowstate.cli.flow import FlowArgument
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.settled import run
@@ -70,7 +70,7 @@ def recover(
         )
     if decide not in DECISIONS:
         raise Usage(f"--decide must be one of {', '.join(DECISIONS)}")
-    reason_text, result_text = config.text(reason, "--reason"), config.text(result, "--result")
+    reason_text, result_text = inputs.text(reason, "--reason"), inputs.text(result, "--result")
     fields: dict[str, Any] = {"task": task, "decide": decide}
     fields |= {"reason": reason_text, "result": result_text}
     op = session.op(taskops.Recover, flow=flow.id, **fields)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gitflowstate import outputs, processes, settling
-from gitflowstate.cli import config, managed, output, telling
+from gitflowstate.cli import config, inputs, managed, output, telling
 from gitflowstate.cli.launch import Begun, Launch
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.telling import Reader
@@ -48,9 +48,9 @@ def run(
     gc.enable()  # as long as the process does
     wanted = processes.Wanted(
         session=config.process_session(of),
-        argv=config.command(command),
+        argv=inputs.command(command),
         cwd=str(config.working_folder()),
-        call_id=config.text(call_id, "--call-id"),
+        call_id=inputs.text(call_id, "--call-id"),
         notify="manual" if manual else "on_exit",
         timeout_s=None if timeout is None else config.seconds_of(timeout, "--timeout"),
         flow=None if flow is None else session.flow_id(flow),

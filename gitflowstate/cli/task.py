@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gitflowstate import taskops
-from gitflowstate.cli import config
+from gitflowstate.cli import config, inputs
 from gitflowstate.cli.flow import (
     FlowArgument,
     OnOption,
@@ -52,7 +52,7 @@ def add(
         asked={"not_before": not_before},
         flow=session.flow_id(id),
         task=task,
-        goal=config.text(goal, "GOAL"),
+        goal=inputs.text(goal, "GOAL"),
         deps=tuple(dep or ()),
         priority=priority,
         not_before=config.time_of(not_before, "--not-before"),
@@ -154,7 +154,7 @@ def done(
         taskops.TaskDone,
         flow=session.flow_id(id),
         task=task,
-        result=config.text(result, "--result"),
+        result=inputs.text(result, "--result"),
         attempt=attempt,
     )
     try:
@@ -181,7 +181,7 @@ def fail(
         taskops.TaskFail,
         flow=session.flow_id(id),
         task=task,
-        reason=config.text(reason, "--reason"),
+        reason=inputs.text(reason, "--reason"),
         attempt=attempt,
     )
     run(session, op)
@@ -205,8 +205,8 @@ def wait(
         taskops.TaskWait,
         flow=session.flow_id(id),
         task=task,
-        reason=config.text(reason, "--reason"),
-        until=config.text(until, "--until"),
+        reason=inputs.text(reason, "--reason"),
+        until=inputs.text(until, "--until"),
         on=on,
         attempt=attempt,
     )
@@ -237,6 +237,6 @@ def retry(
 
     Example: gfs task retry f-k2m9qx t2 --reason 'The source is back'
     """
-    reason_text = config.text(reason, "--reason")
+    reason_text = inputs.text(reason, "--reason")
     flow = session.flow_id(id)
     run(session, session.op(taskops.TaskRetry, flow=flow, task=task, reason=reason_text))

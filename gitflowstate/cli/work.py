@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from gitflowstate import prose
-from gitflowstate.cli import config, output
+from gitflowstate.cli import config, inputs, output
 from gitflowstate.cli.flow import FlowArgument
 from gitflowstate.cli.idle import Idle
 from gitflowstate.cli.session import Session
@@ -49,7 +49,7 @@ def work(
     from gitflowstate.workers import WorkerLock, Workers
 
     gc.enable()  # this one may live for days
-    config.command(command)
+    inputs.command(command)
     if jobs < 1:
         raise Usage("--jobs counts from 1")
     store = session.newest()
@@ -63,7 +63,7 @@ def work(
         skew_s=session.skew_s,
         wait=not no_wait,
     )
-    executor = CommandExecutor(command, config.text(result_template, "--result-template"))
+    executor = CommandExecutor(command, inputs.text(result_template, "--result-template"))
     with _hang_up_terminates(), WorkerLock(gitdir, settings.worker, settings.flow) as lock:
         idle = Idle(session.location)
         run = Worker(settings, store, executor, config.Clock(), Workers(gitdir), _show, idle)
