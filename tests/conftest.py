@@ -111,6 +111,17 @@ def scale():
     return scaled
 
 
+@pytest.fixture
+def lab(tmp_path):
+    """Return a repository that holds the flow `f-1`."""
+    from flowrepo import Lab
+
+    found = Lab(tmp_path / "work")
+    found.create()
+    yield found
+    found.repo.close()
+
+
 def pytest_xdist_auto_num_workers(config):
     """Run half as many workers again as there are cores: much of the suite waits for processes."""
     del config

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from flowrepo import Change, Lab, imported, made, put, revisions
+from flowrepo import Change, imported, made, put, revisions
 from gitrepo import MAIN, git, loose
 
 from gitflowstate import codec, documents, history
@@ -29,14 +29,6 @@ from gitflowstate.taskops import Recover, TaskAdd, TaskClaim, TaskDone, TaskFail
 
 LATER = "2026-09-06T12:00:00Z"
 LARGE = "A line of some length, with “quotes” and #1.\n" * 200  # about 9 KiB
-
-
-@pytest.fixture
-def lab(tmp_path):
-    found = Lab(tmp_path / "work")
-    found.create()
-    yield found
-    found.repo.close()
 
 
 def log(lab, flow="f-1"):

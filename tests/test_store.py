@@ -24,14 +24,6 @@ from gitflowstate.syscalls import calls
 KEY, REQUEST = "a" * 64, "b" * 64
 
 
-@pytest.fixture
-def lab(tmp_path):
-    found = Lab(tmp_path / "work")
-    found.create()
-    yield found
-    found.repo.close()
-
-
 # ── load and commit ─────────────────────────────────────────────────────────────────────────────
 
 

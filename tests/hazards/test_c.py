@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from flowrepo import Lab, created, made, revisions
+from flowrepo import created, made, revisions
 from gitrepo import git
 from scaling import scale
 from together import (
@@ -28,14 +28,6 @@ from gitflowstate.git import Repository
 from gitflowstate.ops import Update
 from gitflowstate.store import Store
 from gitflowstate.taskops import TaskAdd
-
-
-@pytest.fixture
-def lab(tmp_path):
-    found = Lab(tmp_path / "work")
-    found.create()
-    yield found
-    found.repo.close()
 
 
 @pytest.mark.req("R-TF-23", "R-TF-29", "C1")

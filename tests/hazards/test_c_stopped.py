@@ -7,7 +7,7 @@ import signal
 import time
 
 import pytest
-from flowrepo import Lab, made, revisions
+from flowrepo import made, revisions
 from gitrepo import MAIN, child, code_of
 from scaling import scale
 from together import (
@@ -24,14 +24,6 @@ from gitflowstate.locks import RepositoryLock
 from gitflowstate.ops import Note, Update
 from gitflowstate.store import Store
 from gitflowstate.syscalls import calls
-
-
-@pytest.fixture
-def lab(tmp_path):
-    found = Lab(tmp_path / "work")
-    found.create()
-    yield found
-    found.repo.close()
 
 
 @pytest.mark.req("R-TF-23", "C10", "F1")

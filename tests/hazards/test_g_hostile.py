@@ -294,7 +294,7 @@ def test_g8_no_link_and_no_gitfile_leads_anywhere(flow, tmp_path):
     flow("note", "plan", "y")
     evil = tmp_path / "evil"
     evil.mkdir()
-    for target in ("../", "../../", "../work/.git", str(flow.gitdir), "/"):
+    for target in ("../", "../../", f"../{flow.folder.name}/.git", str(flow.gitdir), "/"):
         (evil / ".git").write_text(f"gitdir: {target}\n")
         for words in (("show", "plan"), ("note", "plan", "x")):
             result = flow.run(*words, env={"GFS_REPO": str(evil)})

@@ -12,7 +12,7 @@ from collections import Counter
 
 import pytest
 from clirun import SCRIPT
-from flowrepo import Lab, made
+from flowrepo import made
 from scaling import scale
 from together import clean, opened, together
 
@@ -21,14 +21,6 @@ from gitflowstate.model import Task
 from gitflowstate.taskops import TaskAdd, TaskClaim, TaskDone, TaskExpire
 
 OVER, LATER = "2026-09-06T09:00:00Z", "2026-09-06T12:00:00Z"  # before and after `flowrepo.AT`
-
-
-@pytest.fixture
-def lab(tmp_path):
-    found = Lab(tmp_path / "work")
-    found.create()
-    yield found
-    found.repo.close()
 
 
 def task_of(lab, name: str) -> Task:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from flowrepo import Lab, created, made, revisions
+from flowrepo import created, made, revisions
 from gitrepo import child, code_of
 from scaling import scale
 from together import acknowledged_once, claiming, clean, flat, opened, together, updating
@@ -18,15 +18,6 @@ from gitflowstate.git import Repository
 from gitflowstate.ops import Note, Update
 from gitflowstate.store import Store
 from gitflowstate.taskops import TaskAdd
-
-
-@pytest.fixture
-def lab(tmp_path):
-    found = Lab(tmp_path / "work")
-    found.create()
-    yield found
-    found.repo.close()
-
 
 # ── one flow ────────────────────────────────────────────────────────────────────────────────────
 
