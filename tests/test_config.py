@@ -208,7 +208,7 @@ def test_an_argument_that_is_not_utf8_is_refused_by_name(value):
 
 @pytest.mark.req("L25")
 def test_utf8_arrives_whole_under_the_c_locale():
-    program = "import sys; from gitflowstate.cli import config; "
+    program = "import sys; from gitflowstate.cli import inputs; "
     program += "sys.stdout.buffer.write(inputs.text(sys.argv[1], '--goal').encode())"
     environment = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     command = [sys.executable, "-c", program, "größer 🎉".encode()]
