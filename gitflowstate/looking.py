@@ -30,6 +30,7 @@ class Look:
 
     `ended` are the flows that the first pass takes as acknowledged, `begun` the messages that were
     announced before and may have been sent, `unusable` the flows that could not be compared.
+    `overtaken` says that another pass has seen a later commit: what is seen here is old.
     """
 
     def __init__(self, cursor: Cursor, rules: Rules, place: Place) -> None:
@@ -43,6 +44,7 @@ class Look:
         self.ended: dict[str, int] = {}
         self.begun: dict[Key, Intent] = {}
         self.known = True
+        self.overtaken = False
         self.walked = 0
         self.warnings: list[str] = []
 
@@ -134,6 +136,10 @@ def look(
     seen = Look(cursor, rules, place)
     changes = flows.changes(cursor.head)
     seen.known, seen.walked = changes.known, changes.commits
+    # Asked only here: the cursor's head is hardly ever unknown, and the answer may take a walk.
+    seen.overtaken = not changes.known and cursor.head is not None and flows.is_behind(cursor.head)
+    if seen.overtaken:
+        return seen
     intents = cursor.hold.notices if cursor.hold else ()
     if cursor.head is None or not changes.known or seen.filtered_anew:
         _compare_all(seen, flows, cursors, _cutoff(seen, now))

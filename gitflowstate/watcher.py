@@ -24,6 +24,7 @@ __all__ = ["Planned", "Report", "Settings", "Watcher"]
 
 LONG_WALK = 1000  # commits after which even a pass that owes nothing says how far it looked
 _ATTEMPTS = 5
+_OVERTAKEN = Report(held_by="a watcher that has seen more")
 
 
 class Planned(NamedTuple):
@@ -58,29 +59,23 @@ class Watcher:
         Raises Unauthorised, with the cursor as it was; and what the stores raise, with every
         message that may have been sent still owed.
         """
-        begun = None
-        for attempt in range(_ATTEMPTS):
+        loaded = self.cursors.load()
+        first = loaded.head if loaded else None
+        for _ in range(_ATTEMPTS):
+            if first is not None and (loaded is None or loaded.head != first):
+                return _OVERTAKEN
             try:
-                loaded = self.cursors.load()
-                head = loaded.head if loaded else None
-                begun = begun if attempt else head
-                moved = begun is not None and head != begun
-                if moved or (head is not None and self._is_overtaken(head)):
-                    return Report(held_by="a watcher that has seen more")
-                return self._once()
+                return self._once(loaded)
             except Stale as other:
                 if "held_by" in other.details:
                     return Report(held_by=other.details["held_by"])
+            loaded = self.cursors.load()
         raise Unavailable("the cursor changed again and again", hint="run the same command again")
-
-    def _is_overtaken(self, head: str) -> bool:
-        """Tell whether another pass has looked at a later commit: what is seen here is old."""
-        return head != self.flows.head and self.flows.is_behind(head)
 
     def preview(self, limit: int) -> tuple[Report, list[Planned]]:
         """Return what a pass would leave and what it would send; write and open nothing."""
         now = self.clock.now()
-        seen, _ = self._look(now)
+        seen, _ = self._look(self.cursors.load(), now)
         planned = [self._planned(seen, owed, limit) for owed in self._due(seen, now)]
         return self._quiet(seen, now), planned
 
@@ -90,9 +85,9 @@ class Watcher:
         target = self.settings.target(owed.flow)
         return Planned(notice_of(owed, limit, target), known)
 
-    def _look(self, now: Time) -> tuple[Look, list[CursorOp]]:
+    def _look(self, loaded: Cursor | None, now: Time) -> tuple[Look, list[CursorOp]]:
         """Return what there is to see, and the ops by which a cursor begins, if it does."""
-        asked, loaded = self.settings, self.cursors.load()
+        asked = self.settings
         op = looking.begin(loaded, asked.channel, asked.by, now, backfill=asked.backfill)
         cursor = looking.begun(loaded, op) if op else loaded
         assert cursor is not None
@@ -103,9 +98,11 @@ class Watcher:
         seen.cursor = cursor.replace(acknowledged=cursor.acknowledged + len(skips))
         return seen, [*([op] if op else []), *skips]
 
-    def _once(self) -> Report:
+    def _once(self, loaded: Cursor | None) -> Report:
         now = self.clock.now()
-        seen, beginnings = self._look(now)
+        seen, beginnings = self._look(loaded, now)
+        if seen.overtaken:
+            return _OVERTAKEN
         planned = self._due(seen, now)
         if not planned and not self._is_worth_saying(seen):
             return self._quiet(seen, now)
