@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gitflowstate import documents, storable
 from gitflowstate.documents import Broken
@@ -131,18 +131,7 @@ def intend(
 
 def started(store: Store, process: Process, identity: Identity, *, at: Time, by: str) -> Process:
     """Record durably that a process runs, blocked until then. Raises Rejected when it has ended."""
-    return _recorded(
-        store,
-        RunStart(
-            at=at,
-            by=by,
-            session_id=process.session_id,
-            process=process.id,
-            pid=identity.pid,
-            ticks=identity.ticks,
-            started_at=identity.started_at,
-        ),
-    )
+    return _recorded(store, RunStart(at=at, by=by, **_named(process), **identity._asdict()))
 
 
 def settled(store: Store, process: Process, end: End, *, at: Time, by: str) -> Process:
@@ -151,20 +140,12 @@ def settled(store: Store, process: Process, end: End, *, at: Time, by: str) -> P
     A reason that no document may hold is put into other words, so that no end stays unrecorded.
     Returns the record as it stands then: with another end, where one was recorded before.
     """
-    op = RunSettle(
-        at=at,
-        by=by,
-        session_id=process.session_id,
-        process=process.id,
-        flow=process.flow,
-        task=process.task,
-        pid=end.identity.pid if end.identity else None,
-        ticks=end.identity.ticks if end.identity else None,
-        started_at=end.identity.started_at if end.identity else None,
-        **{name: getattr(end, name) for name in End._fields if name not in ("identity", "reason")},
-        reason=storable.reason(end.reason),
+    told = end._asdict() | {"reason": storable.reason(end.reason)}
+    identity: Identity | None = told.pop("identity")
+    told |= identity._asdict() if identity else {}
+    return _ended(
+        store, process, RunSettle(at=at, by=by, **_named(process), **_served(process), **told)
     )
-    return _ended(store, process, op)
 
 
 def lost(store: Store, process: Process, reason: str, *, at: Time, by: str) -> Process:
@@ -172,16 +153,18 @@ def lost(store: Store, process: Process, reason: str, *, at: Time, by: str) -> P
 
     Returns the record as it stands then: with another end, where one was recorded before.
     """
-    op = RunLose(
-        at=at,
-        by=by,
-        session_id=process.session_id,
-        process=process.id,
-        flow=process.flow,
-        task=process.task,
-        reason=reason,
-    )
+    op = RunLose(at=at, by=by, **_named(process), **_served(process), reason=reason)
     return _ended(store, process, op)
+
+
+def _named(process: Process) -> dict[str, Any]:
+    """Return how an op names its process."""
+    return {"session_id": process.session_id, "process": process.id}
+
+
+def _served(process: Process) -> dict[str, Any]:
+    """Return how an op that settles its process names what that serves."""
+    return {"flow": process.flow, "task": process.task}
 
 
 def _ended(store: Store, process: Process, op: ProcessOp) -> Process:
