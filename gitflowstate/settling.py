@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -133,11 +133,12 @@ def awaited(store: Store, process: Process, *, at: Callable[[], Time], by: str) 
         time.sleep(_POLL_S)
 
 
-def settle_left(store: Store, *, at: Time, by: str) -> Iterator[Process]:
-    """Record the ends of all processes that left a lock here which nobody holds; yield each.
+def settle_left(store: Store, *, at: Time, by: str) -> list[Process]:
+    """Record the ends of all processes that left a lock here which nobody holds; return them.
 
     What cannot be read is left for the verb that is about it.
     """
+    settled = []
     for process in runlocks.left(store.repo.gitdir):
         session = runlocks.holder(store.repo.gitdir, process).get("session")
         found = None
@@ -147,7 +148,8 @@ def settle_left(store: Store, *, at: Time, by: str) -> Iterator[Process]:
             if found is None or has_ended(found):
                 runlocks.forget(store.repo.gitdir, process)
             else:
-                yield settle(store, found, at=at, by=by)
+                settled.append(settle(store, found, at=at, by=by))
+    return settled
 
 
 def end(told: Exit, process: str, *, returned: bool = False) -> End:

@@ -87,8 +87,7 @@ def settling_for(store: Store, by: str, *, writing: bool) -> Callable[[Process],
     if not writing:
         return lambda process: process
     try:
-        for _ in settling.settle_left(store, at=config.now(), by=by):
-            pass
+        settling.settle_left(store, at=config.now(), by=by)
     except GfsError as error:
         output.warn(f"what has ended on this machine is not recorded yet: {error.message}")
 

@@ -68,8 +68,7 @@ class Launch:
         if self._is_known():
             return self._again(self._intended().process)
         # What has ended meanwhile is recorded before anything is started.
-        for _ in settling.settle_left(self.store, **self._stamp()):
-            pass
+        settling.settle_left(self.store, **self._stamp())
         with Reserved(self.gitdir, self.id, self.wanted.session) as reserved:
             if self._has_taken(reserved):
                 begun = self._begun(reserved)
@@ -202,7 +201,6 @@ class Launch:
             processes.settled(self.store, process, End("failed", at, reason=why), **self._stamp())
 
     def _request(self, folder: str) -> dict[str, Any]:
-
         place, wanted = self.session.location, self.wanted
         told = {"GFS_PROCESS": self.id, "GFS_FLOW": wanted.flow, "GFS_TASK_ID": wanted.task}
         return {

@@ -23,9 +23,7 @@ def settle_left(session: Session) -> None:
     """Record what has ended on this machine; nothing is even opened for writing without need."""
     place = session.location
     if place.writable and not session.dry_run and runlocks.left(place.gitdir):
-        store = session.store(writing=True)
-        for _ in settling.settle_left(store, at=config.now(), by=session.actor):
-            pass
+        settling.settle_left(session.store(writing=True), at=config.now(), by=session.actor)
 
 
 def is_process(session: Session, text: str) -> bool:

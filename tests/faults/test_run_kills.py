@@ -106,7 +106,7 @@ def settled(cli, monkeypatch, states, runs):
     assert subjects.count(f"{ID} run intend") == len(ends) == 1
     assert subjects.count(f"{ID} run start") <= 1
     assert processes.find_by_id(lab.store, "s", ID).state == state
-    assert [*settling.settle_left(lab.store, at=AT, by="ann")] == []
+    assert settling.settle_left(lab.store, at=AT, by="ann") == []
     assert not Path(runlocks.lock_path(cli.gitdir, ID)).exists()
     assert lab.verify().problems == []
     lab.repo.close()
