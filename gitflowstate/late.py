@@ -8,14 +8,13 @@ recorded there; where that does not answer it is queued here, and the next write
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from gitflowstate import processes, settling, syncing
+from gitflowstate import processes, runfiles, settling, syncing
 from gitflowstate.errors import GfsError
 from gitflowstate.git import Repository
 from gitflowstate.movers import Local, Refs
@@ -40,7 +39,7 @@ def started(request: Request, pid: int, ticks: int, at: str) -> bool:
 
 def settled(request: Request, end: Exit) -> bool:
     """Record how the command ended; tell whether that is durable."""
-    at = _now()
+    at = runfiles.now()
 
     def record(store: Store, process: Process) -> None:
         told = settling.end(end, process.id)
@@ -68,7 +67,7 @@ def _published(request: Request, repo: Repository) -> Refs:
     adapter = import_module(request["transport"])
     way = adapter.Transport(repo.gitdir, request["remote"], os.environ, timeout_s=wait)
     refs = PublishedRefs(repo, way, patience_s=wait)
-    refs.catch_up = lambda: syncing.publish_ends(repo, refs, at=_now())
+    refs.catch_up = lambda: syncing.publish_ends(repo, refs, at=runfiles.now())
     return refs
 
 
@@ -80,10 +79,6 @@ def _queued(request: Request, repo: Repository) -> Refs:
 def _own(request: Request, repo: Repository) -> Refs:
     del request
     return Local(repo)
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 @contextmanager

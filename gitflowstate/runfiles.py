@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import posix as os  # `os` itself is a tenth of what a supervisor costs
 import sys
+import time
 
 from gitflowstate import runlocks
 
@@ -183,6 +184,11 @@ def _time(text: str) -> str:
     if datetime.strptime(text, _STAMP).strftime(_STAMP) != text:  # noqa: DTZ007  it is only checked
         raise ValueError(f"a record of an end at {text!r}")
     return text
+
+
+def now() -> str:
+    """Return the time as a record of an end has it: in UTC, to the second."""
+    return time.strftime(_STAMP, time.gmtime())
 
 
 def reserve_exit(folder: str) -> None:

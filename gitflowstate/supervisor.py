@@ -66,14 +66,14 @@ class Supervisor:
     def _supervised(self) -> Exit:
         reason = self._cancelled()
         if reason is not None:
-            return Exit("cancelled", _now(), reason=reason)
+            return Exit("cancelled", runfiles.now(), reason=reason)
         full = _reserve(self.folder)
         if full is not None:
-            return Exit("failed", _now(), reason=full)
+            return Exit("failed", runfiles.now(), reason=full)
         try:
             command = Command(self.request["argv"], self.request["cwd"], self._environment())
         except OSError as error:
-            return Exit("failed", _now(), reason=f"it cannot be started: {error.strerror}")
+            return Exit("failed", runfiles.now(), reason=f"it cannot be started: {error.strerror}")
         ticks = identity.start_ticks(command.pid)
         self._tell(b"%s %d %d\n" % (BLOCKED, command.pid, ticks))
         from gitflowstate.running import Running  # noqa: PLC0415  while the client records the start
@@ -82,14 +82,14 @@ class Supervisor:
         if refused:
             command.abandon()
             os.waitpid(command.pid, 0)
-            return Exit(refused[0], _now(), pid=command.pid, ticks=ticks, reason=refused[1])
+            return Exit(refused[0], runfiles.now(), pid=command.pid, ticks=ticks, reason=refused[1])
         onward, self.onward = self.onward, (-1, -1)
         timeout_s = self.request["timeout_s"]
         watch = Running(command, self.folder, onward, self.wake, self._cancelled, timeout_s)
         return self._watched(command, watch, ticks)
 
     def _watched(self, command: Command, running: Running, ticks: int) -> Exit:
-        self.started_at = self.started_at or _now()
+        self.started_at = self.started_at or runfiles.now()
         command.go()
         running.watch()
         state, reason = "completed" if running.code == 0 else "failed", running.said()
@@ -101,7 +101,7 @@ class Supervisor:
             state = running.stopped[0]
         return Exit(
             state,
-            _now(),
+            runfiles.now(),
             pid=command.pid,
             ticks=ticks,
             started_at=self.started_at,
@@ -135,7 +135,7 @@ class Supervisor:
                 return "failed", UNRECORDED
 
     def _record_start(self, pid: int, ticks: int) -> bool:
-        self.started_at = _now()
+        self.started_at = runfiles.now()
         sys.path[:] = self.request["path"]
         from gitflowstate import late  # noqa: PLC0415  only when the client has gone
 
@@ -211,10 +211,6 @@ def _write(folder: str, end: Exit) -> bool:
     except OSError:
         return False
     return True
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def _wake(folder: str) -> int:
