@@ -191,11 +191,6 @@ def _later(at: Time, lease: timedelta) -> Time:
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def find(store: Store, session: str, call_id: str) -> Process | None:
-    """Return the process that a call of a session started. Raises Corrupt."""
-    return find_by_id(store, session, process_id(session, call_id))
-
-
 def find_by_id(store: Store, session: str, process: str) -> Process | None:
     """Return a process of a session by its id. Raises Corrupt."""
     found = store.document(process_path(session, process))
@@ -246,12 +241,6 @@ def by_session(store: Store) -> dict[str, list[str]]:
     for path in paths(store):
         found.setdefault(path.removeprefix(f"{FOLDER}/").rpartition("/")[0], []).append(path)
     return found
-
-
-def live(store: Store) -> list[Process]:
-    """Return the processes that have not ended, of every session."""
-    found = (item for item in listing(store) if isinstance(item, Process))
-    return [process for process in found if not has_ended(process)]
 
 
 def check_session(store: Store, session: str) -> None:

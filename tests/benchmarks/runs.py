@@ -112,7 +112,9 @@ def looking(folder: Path) -> list[Row]:
         desk.forget()
         call = next(calls) % number
         with Repository.open(desk.repo.gitdir) as repo:
-            assert processes.find(Store(repo), _session(call), f"c-{call}") is not None
+            session = _session(call)
+            process = process_id(session, f"c-{call}")
+            assert processes.find_by_id(Store(repo), session, process) is not None
 
     cases = {
         "few": lambda: wall(partial(look, few, FEW)),
