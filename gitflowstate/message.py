@@ -154,13 +154,18 @@ def _collect(raw: Any, found: dict[str, Any]) -> None:  # noqa: ANN401  any JSON
             pending.extend(node)
 
 
+def raw_op(line: str) -> Any:  # noqa: ANN401  any JSON
+    """Return what the trailer of an op holds, as JSON. Raises Invalid when it is none."""
+    # An op is one level more than the document that it may hold.
+    return load(line.encode(), MAX_LINE, MAX_DEPTH + 1)
+
+
 def decode_op(line: str, files: Mapping[str, Any]) -> Op:
     """Return the op that a trailer holds, completed from the values of its own tree.
 
     Raises Invalid when it is no op of this version, or when a value is not in `files`.
     """
-    # An op is one level more than the document that it may hold.
-    raw = load(line.encode(), MAX_LINE, MAX_DEPTH + 1)
+    raw = raw_op(line)
     tag = raw.pop("op", None) if isinstance(raw, dict) else None
     cls = class_of(tag) if isinstance(tag, str) else None
     if cls is None:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gitflowstate import codec, documents, history
+from gitflowstate import documents, history, message
 from gitflowstate.errors import Corrupt
 from gitflowstate.history import Step
 from gitflowstate.journal import Fact
-from gitflowstate.kinds import MAX_DEPTH
-from gitflowstate.message import MAX_LINE
 from gitflowstate.processes import FOLDER, name_of
 from gitflowstate.processmodel import Process, session_folder
 from gitflowstate.store import Store
@@ -49,5 +47,5 @@ def _told(step: Step) -> tuple[str | None, str | None, str | None]:
     """Return the op of a commit, its actor and its time; nothing for an edit by hand."""
     if step.trailers is None:
         return None, None, None
-    raw = codec.load(step.trailers["Gfs-Op"].encode(), MAX_LINE, MAX_DEPTH + 1)
+    raw = message.raw_op(step.trailers["Gfs-Op"])
     return raw["op"], raw["by"], raw["at"]
