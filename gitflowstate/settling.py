@@ -110,9 +110,7 @@ def lives(gitdir: Path, process: Process) -> bool:
 
 def is_elsewhere(gitdir: Path, process: Process) -> bool:
     """Tell whether a process that has not ended may live where this machine cannot see it."""
-    if runlocks.is_held(runlocks.lock_path(gitdir, process.id)):
-        return False
-    return fate(gitdir, process) is None
+    return not lives(gitdir, process) and fate(gitdir, process) is None
 
 
 def awaited(store: Store, process: Process, *, at: Callable[[], Time], by: str) -> Process:

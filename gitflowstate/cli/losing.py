@@ -59,7 +59,7 @@ def _lose(session: Session, process: Process, reason: str) -> None:
                 process=process.id,
                 state=process.state,
             )
-    elif runlocks.is_held(runlocks.lock_path(session.location.gitdir, process.id)):
+    elif settling.lives(session.location.gitdir, process):
         raise Stale(
             f"{process.id} runs on this machine",
             next=["gfs", "cancel", process.id],
@@ -95,13 +95,13 @@ def _show(session: Session, process: Process) -> None:
 
 def row(session: Session, process: Process) -> dict[str, Any]:
     """Return how old the last record of a process is, and whether it runs on this machine."""
-    held = runlocks.is_held(runlocks.lock_path(session.location.gitdir, process.id))
+    lives = settling.lives(session.location.gitdir, process)
     about = process.finished_at or process.started_at or process.created_at
     return {
         "age": due.age(about, config.now()),
-        "running_here": bool(held) and not has_ended(process),
+        "running_here": lives and not has_ended(process),
         "orphans": managed.orphans(session.location.gitdir, process),
-        "decisions": [] if has_ended(process) or held else [LOST],
+        "decisions": [] if has_ended(process) or lives else [LOST],
     }
 
 
