@@ -8,7 +8,12 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from processbench import CALL, ID, WAITS
+from runlab import eventually
 from scaling import scale as scaled
+
+from gitflowstate import runlocks
+from gitflowstate.syscalls import calls
 
 # What of the developer's environment reaches a test, by prefix.
 SEALED = ("GIT_", "GFS_", "XDG_", "GH_", "GITHUB_", "SSH_", "LC_", "PYTHON")
@@ -103,6 +108,22 @@ def home(tmp_path, monkeypatch) -> Path:
     for name, value in sealed(fresh).items():
         monkeypatch.setenv(name, value)
     return fresh
+
+
+@pytest.fixture
+def on_paper(monkeypatch):
+    """Sync nothing: no power is cut here, and a disk takes its time."""
+    monkeypatch.setattr(calls, "fsync", lambda _: None)
+
+
+@pytest.fixture
+def waiting(cli, tmp_path, monkeypatch):
+    """Return the command line, beside a process that waits for a byte in `fifo`."""
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("fifo")
+    cli(*CALL, "--detach", *WAITS)
+    yield cli
+    eventually(lambda: not runlocks.is_held(runlocks.lock_path(cli.gitdir, ID)))
 
 
 @pytest.fixture(scope="session")

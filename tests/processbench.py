@@ -1,20 +1,38 @@
-"""What tests of processes share: a repository with processes in it, recorded as a client does.
+"""What tests of processes share: records of processes, as a client makes them and C git reads them.
 
-No process of the system is started: a record is what these tests are about.
+A `ProcessLab` holds facts alone, and starts nothing. `CALL` is a call of `gfs run` that does: its
+process is `ID`, and the fixtures `here` and `waiting` are where it is made.
 """
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+from clirun import Cli
 from flowrepo import AT, Lab
 
 from gitflowstate import processes
 from gitflowstate.processes import End, Identity, Intended, Wanted
-from gitflowstate.processmodel import Process
+from gitflowstate.processmodel import Process, process_id, process_path
 
 HOST, BOOT = "h", "b"
 STAMP = {"at": AT, "by": "ann"}
+CALL = ("run", "--session", "s", "--call-id", "c")
+ID = process_id("s", "c")
+WAITS = ("--", "sh", "-c", "echo ran >> ran; cat fifo; exit 7")
+
+
+def record(cli: Cli, process: str = ID, session: str = "s") -> dict[str, Any]:
+    """Return the document of a process, as C git reads it."""
+    return json.loads(cli.git("show", f"main:{process_path(session, process)}"))
+
+
+def runs() -> int:
+    """Return how often a command here has said in `ran` that it runs."""
+    path = Path("ran")
+    return len(path.read_text().splitlines()) if path.exists() else 0
 
 
 class ProcessLab(Lab):

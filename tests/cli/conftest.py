@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import clirun
 import pytest
+from processbench import ProcessLab
 
 
 @pytest.fixture
@@ -23,3 +24,19 @@ def flow(cli) -> clirun.Cli:
     """Return the command line on a repository that holds the flow `plan`, of `local`."""
     cli("create", "Compare options", "--id", "plan", "--next", "Read the docs")
     return cli
+
+
+@pytest.fixture
+def here(cli, tmp_path, monkeypatch) -> clirun.Cli:
+    """Return the command line in a folder of its own, whose every process finds the repository."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GFS_REPO", str(cli.folder))
+    return cli
+
+
+@pytest.fixture
+def lab(flow):
+    """Return the facts of the repository, as a client records them."""
+    made = ProcessLab(flow.folder, made=False)
+    yield made
+    made.repo.close()

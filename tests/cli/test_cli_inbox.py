@@ -14,28 +14,16 @@ import pytest
 import time_machine
 from clirun import Cli
 from flowrepo import Change
-from processbench import BOOT, STAMP, ProcessLab
+from processbench import BOOT, STAMP
 
 from gitflowstate import identity, outputs, processes, runfiles, runlocks
 from gitflowstate.runfiles import Exit
 from gitflowstate.syscalls import calls
 
+pytestmark = pytest.mark.usefixtures("on_paper")
+
 S1, S2 = {"GFS_SESSION": "s-1"}, {"GFS_SESSION": "s-2"}
 SHELL = ("sh", "-c")
-
-
-@pytest.fixture(autouse=True)
-def _on_paper(monkeypatch):
-    """Nothing here is about power cuts, and a disk takes its time."""
-    monkeypatch.setattr(calls, "fsync", lambda _: None)
-
-
-@pytest.fixture
-def lab(flow):
-    """Return the facts of the repository, as a client records them."""
-    made = ProcessLab(flow.folder, made=False)
-    yield made
-    made.repo.close()
 
 
 def run(cli: Cli, call: str, *words: object, env=S1):

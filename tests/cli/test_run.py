@@ -13,6 +13,7 @@ import pytest
 from clirun import SCRIPT, heeding_signals, process
 from flowrepo import put
 from gitrepo import MAIN, become_nobody, child, code_of, git, let_others_in
+from processbench import CALL, ID, record, runs
 from runlab import eventually, is_alive
 
 from gitflowstate import outputs, runfiles, runlocks
@@ -20,26 +21,7 @@ from gitflowstate.cli.launch import Launch
 from gitflowstate.processmodel import process_id, process_path
 from gitflowstate.syscalls import calls
 
-C = ("run", "--session", "s", "--call-id", "c")
-ID = process_id("s", "c")
-
-
-@pytest.fixture(autouse=True)
-def _on_paper(monkeypatch):
-    """Nothing here is about power cuts, and a disk takes its time."""
-    monkeypatch.setattr(calls, "fsync", lambda _: None)
-
-
-@pytest.fixture
-def here(cli, tmp_path, monkeypatch):
-    """Return the command line, in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    return cli
-
-
-def record(cli, process=ID, session="s") -> dict:
-    """Return the document of a process, as C git reads it."""
-    return json.loads(cli.git("show", f"main:{process_path(session, process)}"))
+pytestmark = pytest.mark.usefixtures("on_paper")
 
 
 def steps(cli, process=ID) -> list[str]:
@@ -48,17 +30,12 @@ def steps(cli, process=ID) -> list[str]:
     return [s.split(":")[0].removeprefix(f"{process} run ") for s in subjects if process in s]
 
 
-def runs() -> int:
-    path = Path("ran")
-    return len(path.read_text().splitlines()) if path.exists() else 0
-
-
 # ── in the foreground ───────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.req("R-TJ-03", "R-TJ-11", "R-TJ-20", "C-10")
 def test_output_and_exit_code_pass_through_and_three_facts_are_recorded(here):
-    done = here.run(*C, "--", "sh", "-c", "echo out; echo err >&2; exit 7")
+    done = here.run(*CALL, "--", "sh", "-c", "echo out; echo err >&2; exit 7")
     assert done == (7, "out\n", "err\n")
     assert steps(here) == ["intend", "start", "settle"]
     told = record(here)
@@ -73,18 +50,17 @@ def test_output_and_exit_code_pass_through_and_three_facts_are_recorded(here):
     ("script", "code"), [("exit 0", 0), ("exit 137", 137), ("kill -9 $$", 137), ("kill $$", 143)]
 )
 def test_a_signal_is_128_and_its_number_and_nothing_is_said(here, script, code):
-    assert here.run(*C, "--", "sh", "-c", script) == (code, "", "")
+    assert here.run(*CALL, "--", "sh", "-c", script) == (code, "", "")
     told = record(here)
     assert ("exit_code" in told) == script.startswith("exit")
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_output_that_could_not_be_passed_on_is_no_success(here, stream):
-    call = [SCRIPT, *C, "--", "sh", "-c", "echo hi; echo hi >&2"]
-    env = os.environ | {"GFS_REPO": str(here.folder)}
+    call = [SCRIPT, *CALL, "--", "sh", "-c", "echo hi; echo hi >&2"]
 
     def done_with(words, **pipes):
-        return subprocess.run(words, env=env, check=False, **pipes)
+        return subprocess.run(words, check=False, **pipes)
 
     with Path("/dev/full").open("wb") as full:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | {stream: full}
@@ -107,7 +83,7 @@ def test_output_that_could_not_be_passed_on_is_no_success(here, stream):
 
 
 def test_under_json_there_is_one_document_and_the_exit_code_of_the_command(here):
-    done = here.run(C[0], "--json", *C[1:], "--", "sh", "-c", "echo out; echo err >&2; exit 3")
+    done = here.run(*CALL, "--json", "--", "sh", "-c", "echo out; echo err >&2; exit 3")
     assert (done.code, done.err) == (3, "")
     told = json.loads(done.out)
     assert told["ok"]
@@ -117,7 +93,7 @@ def test_under_json_there_is_one_document_and_the_exit_code_of_the_command(here)
 
 @pytest.mark.req("J10")
 def test_what_cannot_be_executed_has_failed_and_says_why(here):
-    done = here.run(*C, "--", "no-such-command")
+    done = here.run(*CALL, "--", "no-such-command")
     assert (done.code, done.out) == (127, "")
     assert done.err == f"{ID} failed, exit code 127: the command was not found\n"
     assert record(here)["state"] == "failed"
@@ -129,10 +105,8 @@ def test_a_task_is_claimed_by_its_process_and_settled_with_it(here):
     here("create", "Build it", "--id", "f-1")
     here("task", "add", "f-1", "Compile", "--id", "t1")
     here("task", "add", "f-1", "Test", "--id", "t2")
-    looks = f'{SCRIPT} --json task claim f-1 t1; echo "$GFS_FLOW $GFS_TASK_ID"'
-    looks = looks.replace("--json task claim", "task claim --json")
-    done = here.run("run", "--flow", "f-1", "--task", "t1", "--", "sh", "-c", looks,
-                    env={"GFS_REPO": str(here.folder)})  # fmt: skip
+    looks = f'{SCRIPT} task claim --json f-1 t1; echo "$GFS_FLOW $GFS_TASK_ID"'
+    done = here.run("run", "--flow", "f-1", "--task", "t1", "--", "sh", "-c", looks)
     refused, told = done.out.splitlines()
     assert json.loads(refused)["error"]["code"] == 4
     assert told == "f-1 t1"
@@ -146,7 +120,7 @@ def test_a_task_is_claimed_by_its_process_and_settled_with_it(here):
 
 
 def test_one_that_takes_too_long_is_ended(here):
-    done = here.run(*C, "--timeout", "1s", "--", "sleep", "60")
+    done = here.run(*CALL, "--timeout", "1s", "--", "sleep", "60")
     assert (done.code, done.out) == (124, "")
     told = record(here)
     assert (told["state"], told["sent"], told["timeout_s"]) == ("timed_out", ["SIGTERM"], 1)
@@ -155,7 +129,7 @@ def test_one_that_takes_too_long_is_ended(here):
 @pytest.mark.req("J9")
 def test_what_we_ended_is_no_success_whatever_it_makes_of_the_signal(here):
     script = "trap 'exit 0' TERM; echo begun; sleep 60 & wait"
-    done = here.run(*C, "--timeout", "1s", "--", "sh", "-c", script)
+    done = here.run(*CALL, "--timeout", "1s", "--", "sh", "-c", script)
     assert (done.code, record(here)["state"], record(here)["exit_code"]) == (124, "timed_out", 0)
     command = ("run", "--session", "s", "--call-id", "d", "--", "sh", "-c", script)
     other = process_id("s", "d")
@@ -199,8 +173,7 @@ def test_a_false_alarm_is_let_through_with_a_reason(here):
 def test_arguments_that_are_no_text_reach_the_command_as_they_are(here):
     words = [b"\xff\xfe", "ü", "tab\there", "line\nbreak", "", "$'x'"]
     call = ["run", "--call-id", "a/b\nc" + "x" * 10_000, "--", "printf", "%s|", *words]
-    env = os.environ | {"GFS_REPO": str(here.folder)}
-    done = subprocess.run([SCRIPT, *call], env=env, capture_output=True, check=True)
+    done = subprocess.run([SCRIPT, *call], capture_output=True, check=True)
     told = subprocess.run(["printf", "%s|", *words], capture_output=True, check=True).stdout
     assert done.stdout == told
     (folder,) = (here.gitdir / runfiles.RUNS).iterdir()
@@ -213,13 +186,13 @@ def test_arguments_that_are_no_text_reach_the_command_as_they_are(here):
 @pytest.mark.req("R-TJ-05", "R-TJ-10", "J1", "J17")
 def test_the_same_call_again_gives_the_same_record_and_runs_nothing(here):
     command = ("--", "sh", "-c", "echo ran | tee -a ran; exit 5")
-    first = here.run(*C, *command)
-    again = here.run(*C, *command)
+    first = here.run(*CALL, *command)
+    again = here.run(*CALL, *command)
     assert first == again == (5, "ran\n", "")
     assert runs() == 1
-    told = json.loads(here.run(C[0], "--json", *C[1:], *command).out)["data"]
+    told = json.loads(here.run(*CALL, "--json", *command).out)["data"]
     assert (told["id"], told["repeated"], told["output"]) == (ID, True, "ran\n")
-    left = here.run(*C, "--detach", *command)
+    left = here.run(*CALL, "--detach", *command)
     assert left == (0, f"{ID} failed, exit code 5\n", "")
     assert steps(here) == ["intend", "start", "settle"]
 
@@ -227,7 +200,7 @@ def test_the_same_call_again_gives_the_same_record_and_runs_nothing(here):
 @pytest.mark.req("R-TJ-06")
 def test_another_session_or_no_call_id_is_another_process(here):
     command = ("--", "sh", "-c", "echo ran >> ran")
-    for words in (C, ("run", "--session", "t", "--call-id", "c"), ("run",), ("run",)):
+    for words in (CALL, ("run", "--session", "t", "--call-id", "c"), ("run",), ("run",)):
         assert here.run(*words, *command).code == 0
     assert here.run("run", "--call-id", "c", *command, env={"GFS_SESSION": "s"}).code == 0
     assert runs() == 4
@@ -235,19 +208,17 @@ def test_another_session_or_no_call_id_is_another_process(here):
 
 @pytest.mark.req("R-TJ-05")
 def test_the_same_call_with_another_command_is_refused(here):
-    here(*C, "--", "true")
+    here(*CALL, "--", "true")
     for words in (["false"], ["true", "x"]):
-        assert here.refuses(4, *C, "--", *words)["details"]["process"] == ID
-    assert here.refuses(4, *C, "--manual", "--", "true")
+        assert here.refuses(4, *CALL, "--", *words)["details"]["process"] == ID
+    assert here.refuses(4, *CALL, "--manual", "--", "true")
 
 
 @pytest.mark.req("R-TJ-05", "J1", "J12")
 def test_many_who_make_one_call_at_once_share_one_process(here):
-    words = [SCRIPT, *C, "--", "sh", "-c", "echo ran >> ran; sleep 0.3; echo out"]
-    env = os.environ | {"GFS_REPO": str(here.folder)}
+    words = [SCRIPT, *CALL, "--", "sh", "-c", "echo ran >> ran; sleep 0.3; echo out"]
     started = [
-        subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        for _ in range(4)
+        subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)
     ]
     assert [each.communicate() for each in started] == [(b"out\n", b"")] * 4
     assert {each.returncode for each in started} == {0}
@@ -261,7 +232,7 @@ def test_many_who_make_one_call_at_once_share_one_process(here):
 @pytest.mark.req("R-TJ-01", "R-TJ-15")
 def test_one_that_is_left_runs_on_and_its_supervisor_records_the_end(here):
     os.mkfifo("fifo")
-    done = here.run(*C, "--detach", "--", "sh", "-c", "cat fifo; exit 7")
+    done = here.run(*CALL, "--detach", "--", "sh", "-c", "cat fifo; exit 7")
     assert done == (0, f"{ID} running\nnext: gfs logs {ID} -f\n", "")
     told = record(here)
     assert (told["state"], is_alive(told["pid"])) == ("running", True)
@@ -278,22 +249,21 @@ def test_one_that_is_left_runs_on_and_its_supervisor_records_the_end(here):
 def test_what_is_left_running_holds_nothing_of_its_caller(here):
     os.mkfifo("fifo")
     reading, writing = os.pipe()
-    words = [SCRIPT, *C, "--detach", "--", "cat", "fifo"]
-    env = os.environ | {"GFS_REPO": str(here.folder)}
-    subprocess.run(words, env=env, capture_output=True, check=True, pass_fds=(writing,))
+    words = [SCRIPT, *CALL, "--detach", "--", "cat", "fifo"]
+    subprocess.run(words, capture_output=True, check=True, pass_fds=(writing,))
     os.close(writing)
     assert os.read(reading, 1) == b""  # and so does standard output, or the run would not return
     os.close(reading)
     Path("fifo").write_text("x")
-    assert here.run(*C, "--", "cat", "fifo") == (0, "x", "")
+    assert here.run(*CALL, "--", "cat", "fifo") == (0, "x", "")
 
 
 def test_files_of_a_run_whose_record_is_gone_are_none_of_the_next(here):
     before = here.head
     command = ("--", "sh", "-c", "echo ran >> ran; wc -l < ran; exit $(wc -l < ran)")
-    assert here.run(*C, *command) == (1, "1\n", "")
+    assert here.run(*CALL, *command) == (1, "1\n", "")
     git(here.gitdir, "update-ref", MAIN, before)  # a person goes back
-    assert here.run(*C, *command) == (2, "2\n", "")
+    assert here.run(*CALL, *command) == (2, "2\n", "")
     assert here.run("logs", ID).out == "2\n"
     assert record(here)["exit_code"] == 2
 
@@ -309,7 +279,7 @@ def test_one_that_is_cancelled_while_it_is_started_never_runs(here, monkeypatch)
         return real(launch, folder)
 
     monkeypatch.setattr(Launch, "_request", cancelled)
-    done = here.run(*C, "--", "sh", "-c", "echo ran >> ran")
+    done = here.run(*CALL, "--", "sh", "-c", "echo ran >> ran")
     assert done == (143, "", f"{ID} cancelled: cancelled by ann\n")
     assert steps(here) == ["intend", "settle"]
     assert runs() == 0
@@ -318,7 +288,7 @@ def test_one_that_is_cancelled_while_it_is_started_never_runs(here, monkeypatch)
 def test_the_view_shows_what_a_supervisor_has_recorded(here):
     here("create", "Build it", "--id", "f-1")
     here("task", "add", "f-1", "Compile", "--id", "t1")
-    here(*C, "--detach", "--flow", "f-1", "--task", "t1", "--", "true")
+    here(*CALL, "--detach", "--flow", "f-1", "--task", "t1", "--", "true")
     (file,) = here.folder.glob("flows/*/f-1.json")
     eventually(lambda: json.loads(file.read_text())["children"][0]["status"] == "done")
     assert here.flow("f-1")["children"][0]["status"] == "done"
@@ -328,10 +298,9 @@ def test_the_view_shows_what_a_supervisor_has_recorded(here):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
 def test_a_client_that_is_ended_changes_nothing_for_the_process(here, number):
     os.mkfifo("fifo")
-    words = [SCRIPT, *C, "--", "sh", "-c", "echo begun; cat fifo; exit 7"]
-    env = os.environ | {"GFS_REPO": str(here.folder)}
+    words = [SCRIPT, *CALL, "--", "sh", "-c", "echo begun; cat fifo; exit 7"]
     with heeding_signals():
-        client = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        client = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert client.stdout.readline() == b"begun\n"
     client.send_signal(number)
     _, err = client.communicate()
@@ -343,13 +312,13 @@ def test_a_client_that_is_ended_changes_nothing_for_the_process(here, number):
         assert client.returncode == -number
     assert record(here)["state"] == "running"
     Path("fifo").write_text("more\n")
-    again = here.run(*C, "--", *words[-3:])
+    again = here.run(*CALL, "--", *words[-3:])
     assert again == (7, "begun\nmore\n", "")
 
 
 @pytest.mark.req("X-30")
 def test_manual_is_recorded(here):
-    here(*C, "--manual", "--", "true")
+    here(*CALL, "--manual", "--", "true")
     assert record(here)["notify"] == "manual"
 
 
@@ -361,7 +330,7 @@ def test_where_the_repository_cannot_be_written_nothing_is_started(here, tmp_pat
     os.mkfifo("fifo")
     let_others_in(tmp_path / "x")
     tmp_path.chmod(0o777)
-    here(*C, "--detach", "--", "cat", "fifo")
+    here(*CALL, "--detach", "--", "cat", "fifo")
     pid = record(here)["pid"]
 
     def others():
@@ -380,7 +349,7 @@ def test_where_the_repository_cannot_be_written_nothing_is_started(here, tmp_pat
 
 @pytest.mark.req("X-39")
 def test_where_eight_run_nothing_more_is_started_and_known_calls_are_answered(here):
-    here(*C, "--", "true")
+    here(*CALL, "--", "true")
     slots = [f"{here.gitdir}/{runfiles.SLOTS}/{number}" for number in range(8)]
     eventually(lambda: not any(runlocks.is_held(slot) for slot in slots))
     held = [runlocks.hold(slot) for slot in slots]
@@ -388,7 +357,7 @@ def test_where_eight_run_nothing_more_is_started_and_known_calls_are_answered(he
     told = here.refuses(75, "run", "--", "sh", "-c", "echo ran >> ran")
     assert told["details"]["next"] == ["gfs", "ps"]
     assert "gfs cancel PROCESS" in told["hint"]
-    assert here.run(*C, "--", "true").code == 0
+    assert here.run(*CALL, "--", "true").code == 0
     os.close(held.pop())
     assert here.run("run", "--", "true").code == 0
     for descriptor in held:
@@ -410,7 +379,7 @@ def test_a_start_that_cannot_be_recorded_is_none(here, monkeypatch, fails, recor
 
     with monkeypatch.context() as full:
         full.setattr(calls, "rename", renamed)
-        assert here.run(*C, "--", "sh", "-c", "echo ran >> ran").code == 75
+        assert here.run(*CALL, "--", "sh", "-c", "echo ran >> ran").code == 75
     eventually(lambda: not runlocks.is_held(runlocks.lock_path(here.gitdir, ID)))
     assert runs() == 0
     assert steps(here) == recorded
@@ -425,7 +394,7 @@ def test_an_end_that_cannot_be_recorded_waits_and_so_does_every_new_start(here):
     in_the_way = here.gitdir / "refs/heads/main.lock"
     command = ("--", "sh", "-c", f"echo ran >> ran; touch {in_the_way}; exit 7")
     soon = {"GFS_LOCK_TIMEOUT": "0.1"}
-    done = here.run(*C, *command, env=soon)
+    done = here.run(*CALL, *command, env=soon)
     assert (done.code, done.out) == (75, "")
     assert "its end is not recorded yet" in done.err
     assert here.run("run", "--", "sh", "-c", "echo ran >> ran", env=soon).code == 75
@@ -444,7 +413,7 @@ def test_an_end_that_cannot_be_recorded_waits_and_so_does_every_new_start(here):
 
 @pytest.mark.req("R-TJ-04", "X-37")
 def test_cancel_ends_it_and_says_so_and_again_says_the_same(here):
-    here(*C, "--detach", "--", "sh", "-c", "echo begun; exec sleep 60")
+    here(*CALL, "--detach", "--", "sh", "-c", "echo begun; exec sleep 60")
     pid = record(here)["pid"]
     eventually(lambda: here.run("logs", ID).out)
     done = here.run("cancel", ID[:6], "--as", "ann")
@@ -458,7 +427,7 @@ def test_cancel_ends_it_and_says_so_and_again_says_the_same(here):
 
 @pytest.mark.req("R-TJ-04")
 def test_cancel_leaves_what_has_completed(here):
-    here(*C, "--", "true")
+    here(*CALL, "--", "true")
     data = here.json("cancel", ID)
     assert (data["state"], data["repeated"]) == ("completed", True)
     assert steps(here) == ["intend", "start", "settle"]
@@ -468,7 +437,7 @@ def orphaned(
     cli, script="trap '' TERM; echo $$ > pid; while :; do sleep 0.1; done", words=()
 ) -> int:
     """Leave a command whose supervisor was killed; return its pid."""
-    cli(*C, *words, "--detach", "--", "sh", "-c", script)
+    cli(*CALL, *words, "--detach", "--", "sh", "-c", script)
     eventually(lambda: Path("pid").exists() and Path("pid").read_text())
     holder = runlocks.holder(cli.gitdir, ID)
     os.kill(holder["pid"], signal.SIGKILL)
@@ -530,7 +499,7 @@ def commit(cli, change) -> None:
 @pytest.mark.req("R-TJ-08", "C-12")
 def test_what_runs_elsewhere_is_as_last_recorded_and_is_not_touched(here, tmp_path):
     os.mkfifo("fifo")
-    here(*C, "--detach", "--", "cat", "fifo")
+    here(*CALL, "--detach", "--", "cat", "fifo")
     pid = record(here)["pid"]
     other = tmp_path / "other"
     git(tmp_path, "clone", "-q", "--mirror", here.gitdir, other)
@@ -539,11 +508,11 @@ def test_what_runs_elsewhere_is_as_last_recorded_and_is_not_touched(here, tmp_pa
     git(copy.gitdir, "fetch", "-q", here.gitdir, f"+{MAIN}:{MAIN}")
     assert copy.refuses(4, "cancel", ID)["details"]["host"] == socket.gethostname()
     assert copy.refuses(5, "logs", ID)
-    assert copy.refuses(8, *C, "--", "cat", "fifo")["details"]["process"] == ID
-    assert copy.run(*C, "--detach", "--", "cat", "fifo").out.startswith(f"{ID} running")
+    assert copy.refuses(8, *CALL, "--", "cat", "fifo")["details"]["process"] == ID
+    assert copy.run(*CALL, "--detach", "--", "cat", "fifo").out.startswith(f"{ID} running")
     assert is_alive(pid)
     Path("fifo").write_text("x")
-    assert here.run(*C, "--", "cat", "fifo").code == 0
+    assert here.run(*CALL, "--", "cat", "fifo").code == 0
 
 
 @pytest.mark.req("A13", "C-12")
@@ -553,7 +522,7 @@ def test_another_boot_of_this_host_is_lost_at_once_and_of_another_is_not(here, h
     os.kill(orphan, signal.SIGKILL)
     told = record(here) | {"boot_id": "another", "host": host}
     commit(here, put(process_path("s", ID), told))
-    done = here.run(*C, "--", *told["argv"])
+    done = here.run(*CALL, "--", *told["argv"])
     if host == "another":
         assert done.code == 8
         assert record(here)["state"] == "running"
@@ -569,10 +538,9 @@ def test_another_boot_of_this_host_is_lost_at_once_and_of_another_is_not(here, h
 @pytest.mark.req("X-35")
 def test_logs_follow_until_the_end_and_reading_takes_nothing_away(here):
     os.mkfifo("fifo")
-    here(*C, "--detach", "--", "sh", "-c", "echo one; cat fifo")
+    here(*CALL, "--detach", "--", "sh", "-c", "echo one; cat fifo")
     words = [SCRIPT, "logs", ID, "-f"]
-    env = os.environ | {"GFS_REPO": str(here.folder)}
-    readers = [subprocess.Popen(words, env=env, stdout=subprocess.PIPE) for _ in range(2)]
+    readers = [subprocess.Popen(words, stdout=subprocess.PIPE) for _ in range(2)]
     assert [reader.stdout.readline() for reader in readers] == [b"one\n"] * 2
     assert here.run("logs", ID) == (0, "one\n", "")
     Path("fifo").write_text("two\n")
@@ -585,7 +553,7 @@ def test_logs_say_what_lies_between_the_first_part_and_the_last(here):
     from gitflowstate.capture import SEGMENT
 
     script = f"echo first; head -c {4 * SEGMENT} /dev/zero; echo last"
-    here(*C, "--detach", "--", "sh", "-c", script)
+    here(*CALL, "--detach", "--", "sh", "-c", script)
     eventually(lambda: record(here)["state"] == "completed")
     told = record(here)
     assert (told["output_bytes"], told["output_truncated"]) == (4 * SEGMENT + 11, True)
@@ -596,8 +564,8 @@ def test_logs_say_what_lies_between_the_first_part_and_the_last(here):
 
 
 def test_logs_of_what_was_removed_says_so(here):
-    here(*C, "--", "echo", "x")
+    here(*CALL, "--", "echo", "x")
     assert outputs.expire(here.gitdir, ID) > 0
     assert "was removed" in here.refuses(5, "logs", ID)["message"]
     assert outputs.expire(here.gitdir, ID) == 0
-    assert here.run(*C, "--", "echo", "x") == (0, "", "")  # its record stays
+    assert here.run(*CALL, "--", "echo", "x") == (0, "", "")  # its record stays

@@ -13,7 +13,8 @@ from processbench import STAMP, ProcessLab
 from gitflowstate import identity, processes, runfiles, runlocks
 from gitflowstate.processes import Identity
 from gitflowstate.runfiles import Exit
-from gitflowstate.syscalls import calls
+
+pytestmark = pytest.mark.usefixtures("on_paper")
 
 S1 = {"GFS_SESSION": "s-1"}
 ODD = Exit("completed", STAMP["at"], exit_code=0).text().replace("completed", "lost")
@@ -23,18 +24,6 @@ DAMAGES = {
     "garbage": lambda path: Path(path).write_bytes(b"\xff\x00garbage"),
     "lost": lambda path: Path(path).write_text(ODD),
 }
-
-
-@pytest.fixture(autouse=True)
-def _on_paper(monkeypatch):
-    monkeypatch.setattr(calls, "fsync", lambda _: None)
-
-
-@pytest.fixture
-def lab(flow):
-    made = ProcessLab(flow.folder, made=False)
-    yield made
-    made.repo.close()
 
 
 def left(cli: Cli, lab: ProcessLab, call: str) -> str:

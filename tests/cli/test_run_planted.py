@@ -2,42 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from pathlib import Path
 
 import pytest
+from processbench import CALL, ID, WAITS, record
 from runlab import eventually, is_alive
 
 from gitflowstate import runfiles, runlocks
-from gitflowstate.processmodel import process_id, process_path
 from gitflowstate.runfiles import Exit
-from gitflowstate.syscalls import calls
 
-C = ("run", "--session", "s", "--call-id", "c")
-ID = process_id("s", "c")
-CAT = ("--", "sh", "-c", "cat fifo; exit 7")
-
-
-@pytest.fixture(autouse=True)
-def _on_paper(monkeypatch):
-    """Nothing here is about power cuts, and a disk takes its time."""
-    monkeypatch.setattr(calls, "fsync", lambda _: None)
-
-
-@pytest.fixture
-def waiting(cli, tmp_path, monkeypatch):
-    """Return the command line, beside a process that waits for a byte in `fifo`."""
-    monkeypatch.chdir(tmp_path)
-    os.mkfifo("fifo")
-    cli(*C, "--detach", *CAT)
-    return cli
-
-
-def record(cli) -> dict:
-    """Return the document of the process, as C git reads it."""
-    return json.loads(cli.git("show", f"main:{process_path('s', ID)}"))
+pytestmark = pytest.mark.usefixtures("on_paper")
 
 
 def plant(cli, **changed) -> None:
@@ -55,10 +31,10 @@ def test_while_a_supervisor_lives_its_own_word_counts(waiting, text):
     if text is not None:
         Path(runfiles.run_folder(waiting.gitdir, ID), runfiles.EXIT).write_text(text)
     assert waiting.json("inbox", "--session", "s")["events"] == []
-    assert waiting.run(*C, "--detach", *CAT).out.startswith(f"{ID} running")
+    assert waiting.run(*CALL, "--detach", *WAITS).out.startswith(f"{ID} running")
     assert record(waiting)["state"] == "running"
     Path("fifo").write_text("x")
-    assert waiting.run(*C, *CAT) == (7, "x", "")
+    assert waiting.run(*CALL, *WAITS) == (7, "x", "")
     assert (record(waiting)["state"], record(waiting)["exit_code"]) == ("failed", 7)
 
 
@@ -70,5 +46,5 @@ def test_a_record_of_another_command_is_none(waiting, changed):
     os.kill(pid, signal.SIGKILL)
     eventually(lambda: not is_alive(holder))
     plant(waiting, **changed)
-    assert waiting.run(*C, *CAT).code == 7
+    assert waiting.run(*CALL, *WAITS).code == 7
     assert record(waiting)["state"] == "lost"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -11,36 +10,16 @@ from pathlib import Path
 import pytest
 from clirun import SCRIPT
 from gitrepo import child, code_of
+from processbench import CALL, ID, record
 from runlab import eventually
 
 from gitflowstate import processes, runfiles
 from gitflowstate.adapters.process import Supervised
 from gitflowstate.cli.launch import Launch
-from gitflowstate.processmodel import process_id, process_path
-from gitflowstate.syscalls import calls
 
-C = ("run", "--session", "s", "--call-id", "c")
-ID = process_id("s", "c")
+pytestmark = pytest.mark.usefixtures("on_paper")
+
 RAN = ("--", "sh", "-c", "echo ran >> ran")
-
-
-@pytest.fixture(autouse=True)
-def _on_paper(monkeypatch):
-    """Nothing here is about power cuts, and a disk takes its time."""
-    monkeypatch.setattr(calls, "fsync", lambda _: None)
-
-
-@pytest.fixture
-def here(cli, tmp_path, monkeypatch):
-    """Return the command line, in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GFS_REPO", str(cli.folder))
-    return cli
-
-
-def record(cli) -> dict:
-    """Return the document of the process, as C git reads it."""
-    return json.loads(cli.git("show", f"main:{process_path('s', ID)}"))
 
 
 # ── what is never started ───────────────────────────────────────────────────────────────────────
@@ -51,7 +30,7 @@ def test_a_start_that_the_disk_refuses_has_failed_and_says_so(here):
     in_the_way = here.gitdir / runfiles.RUNS
     in_the_way.parent.mkdir(exist_ok=True)
     in_the_way.write_text("a file")
-    done = here.run("run", "--json", *C[1:], *RAN)
+    done = here.run(*CALL, "--json", *RAN)
     told = done.error
     assert done.code == 1
     assert told["message"].startswith(f"{ID} was not started: cannot make ")
@@ -59,7 +38,7 @@ def test_a_start_that_the_disk_refuses_has_failed_and_says_so(here):
     assert (record(here)["state"], "started_at" in record(here)) == ("failed", False)
     assert record(here)["reason"].startswith("it was not started: ")
     in_the_way.unlink()
-    assert here.run(*C, *RAN).code == 1  # the same record, and nothing runs
+    assert here.run(*CALL, *RAN).code == 1  # the same record, and nothing runs
     assert not Path("ran").exists()
     assert here.run("run", "--session", "s", "--call-id", "d", *RAN).code == 0
 
@@ -67,11 +46,13 @@ def test_a_start_that_the_disk_refuses_has_failed_and_says_so(here):
 @pytest.mark.req("R-TJ-02", "R-TJ-21")
 def test_a_start_for_which_there_are_too_few_descriptors_is_none_and_may_be_repeated(here):
     limited = f'ulimit -n 12; exec {SCRIPT} "$@"'
-    done = subprocess.run(["sh", "-c", limited, "sh", *C, *RAN], capture_output=True, check=False)
+    done = subprocess.run(
+        ["sh", "-c", limited, "sh", *CALL, *RAN], capture_output=True, check=False
+    )
     assert done.returncode == 75
     assert ID not in here.run("ps", "--all").out
     assert not Path("ran").exists()
-    assert here.run(*C, *RAN).code == 0
+    assert here.run(*CALL, *RAN).code == 0
     assert record(here)["state"] == "completed"
 
 
@@ -93,7 +74,7 @@ def test_who_interrupts_a_start_is_told_what_became_of_it(here, monkeypatch, ste
         once.setattr(holder, step, interrupted)
 
         def client():  # whose end closes what it has of a supervisor
-            done = here.run(*C, *RAN)
+            done = here.run(*CALL, *RAN)
             Path("said").write_text(done.err)
             os._exit(done.code)
 
@@ -101,18 +82,18 @@ def test_who_interrupts_a_start_is_told_what_became_of_it(here, monkeypatch, ste
     said = Path("said").read_text()
     if step == "_has_taken":
         assert ID not in said
-        assert here.run(*C, *RAN).code == 0
+        assert here.run(*CALL, *RAN).code == 0
     elif step in ("_intended", "_request"):
         assert f"; {ID} is failed\n" in said
-        assert here.run(*C, *RAN).code == 1
+        assert here.run(*CALL, *RAN).code == 1
     else:
         assert f"gfs cancel {ID}" in said
-        assert here.run(*C, *RAN).code == 0
+        assert here.run(*CALL, *RAN).code == 0
     assert Path("ran").exists() == (step not in ("_intended", "_request"))
 
 
 def test_an_end_whose_repository_has_gone_is_told_all_the_same(here):
-    done = here.run(*C, "--", "sh", "-c", f"rm -r {here.folder}; exit 7")
+    done = here.run(*CALL, "--", "sh", "-c", f"rm -r {here.folder}; exit 7")
     assert done.code == 5
     assert f"{ID}: its end is not recorded yet (failed, exit code 7)" in done.err
     assert "its repository has gone" in done.err
@@ -126,7 +107,7 @@ def test_an_end_whose_repository_has_gone_is_told_all_the_same(here):
 def test_a_supervisor_imports_nothing_from_the_folder_of_its_command(here, tmp_path, path):
     there = tmp_path / "there"
     there.mkdir()
-    words = [sys.executable, "-m", "gitflowstate", *C, "--detach", "--"]
+    words = [sys.executable, "-m", "gitflowstate", *CALL, "--detach", "--"]
     script = (
         # what only a supervisor imports, once nobody else can do its work
         f"printf 'open({str(tmp_path / 'imported')!r}, \"w\")' > jsonschema.py; "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -11,33 +10,12 @@ from pathlib import Path
 
 import pytest
 from clirun import SCRIPT
+from processbench import CALL, ID, record
 from runlab import eventually
 
 from gitflowstate import runlocks
-from gitflowstate.processmodel import process_id, process_path
-from gitflowstate.syscalls import calls
 
-C = ("run", "--session", "s", "--call-id", "c")
-ID = process_id("s", "c")
-
-
-@pytest.fixture(autouse=True)
-def _on_paper(monkeypatch):
-    """Nothing here is about power cuts, and a disk takes its time."""
-    monkeypatch.setattr(calls, "fsync", lambda _: None)
-
-
-@pytest.fixture
-def here(cli, tmp_path, monkeypatch):
-    """Return the command line, in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GFS_REPO", str(cli.folder))
-    return cli
-
-
-def record(cli) -> dict:
-    """Return the document of the process, as C git reads it."""
-    return json.loads(cli.git("show", f"main:{process_path('s', ID)}"))
+pytestmark = pytest.mark.usefixtures("on_paper")
 
 
 def due(cli, *words) -> list[str]:
@@ -49,7 +27,7 @@ def due(cli, *words) -> list[str]:
 @pytest.mark.req("X-32", "R-TJ-12")
 @pytest.mark.parametrize("words", [(), ("--json",)])
 def test_an_end_that_was_the_answer_is_not_told_again(here, words):
-    done = here.run(*C, *words, "--", "sh", "-c", "exit 3")
+    done = here.run(*CALL, *words, "--", "sh", "-c", "exit 3")
     assert done.code == 3
     assert due(here) == due(here, "--all") == []
     (told,) = here.json("ps", "--all")["processes"]
@@ -59,7 +37,7 @@ def test_an_end_that_was_the_answer_is_not_told_again(here, words):
 @pytest.mark.req("R-TJ-12", "C-10")
 def test_an_end_whose_caller_was_killed_is_told(here):
     os.mkfifo("fifo")
-    words = [str(SCRIPT), *C, "--", "sh", "-c", "echo begun; cat fifo; exit 3"]
+    words = [str(SCRIPT), *CALL, "--", "sh", "-c", "echo begun; cat fifo; exit 3"]
     code = "import subprocess, sys; subprocess.Popen(sys.argv[1:]); input()"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", code, *words], **pipes) as caller:
@@ -77,7 +55,7 @@ def test_an_end_whose_caller_was_killed_is_told(here):
 @pytest.mark.parametrize("words", [(), ("--json",)])
 def test_an_end_whose_reader_has_gone_is_told(here, words):
     reading, writing = os.pipe()
-    client = subprocess.Popen([SCRIPT, *C, *words, "--", "sh", "-c", "exit 3"], stdout=writing)
+    client = subprocess.Popen([SCRIPT, *CALL, *words, "--", "sh", "-c", "exit 3"], stdout=writing)
     os.close(writing)
     os.close(reading)
     assert client.wait() == 3
@@ -90,7 +68,7 @@ def test_an_end_that_the_disk_does_not_take_is_told(here, words):
     with Path("/dev/full").open("wb") as full:
         script = "echo out; exit 3"
         subprocess.run(
-            [SCRIPT, *C, *words, "--", "sh", "-c", script],
+            [SCRIPT, *CALL, *words, "--", "sh", "-c", script],
             stdout=full, stderr=subprocess.DEVNULL, check=False,
         )  # fmt: skip
     eventually(lambda: not runlocks.is_held(runlocks.lock_path(here.gitdir, ID)))

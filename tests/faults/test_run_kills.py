@@ -16,18 +16,18 @@ import clirun
 import pytest
 from flowrepo import AT, Lab
 from gitrepo import child, code_of, fsck
+from processbench import CALL, ID
 from runlab import eventually
 
 from gitflowstate import processes, runlocks, settling
 from gitflowstate.adapters import process
 from gitflowstate.adapters.process import Supervised
 from gitflowstate.cli.launch import Launch
-from gitflowstate.processmodel import process_id
 from gitflowstate.syscalls import calls
 
+pytestmark = pytest.mark.usefixtures("on_paper")
+
 COMMAND = ("--", "sh", "-c", "echo ran >> ran")
-CALL = ("run", "--session", "s", "--call-id", "c")
-ID = process_id("s", "c")
 # A supervisor that is killed, and its client first where that is wanted, at the end of a step; one
 # that is killed slowly has its files closed one after another, as the kernel may do.
 DYING = """
@@ -60,12 +60,6 @@ supervisor.main()
 """
 
 
-@pytest.fixture(autouse=True)
-def _on_paper(monkeypatch):
-    """Nothing here is about power cuts, and a disk takes its time."""
-    monkeypatch.setattr(calls, "fsync", lambda _: None)
-
-
 @pytest.fixture
 def cli(tmp_path, monkeypatch):
     made = clirun.made(tmp_path / "work", "--no-view")
@@ -88,7 +82,7 @@ def settled(cli, monkeypatch, states, runs):
     monkeypatch.undo()
     monkeypatch.setattr(calls, "fsync", lambda _: None)
     monkeypatch.chdir(cli.folder.parent)
-    again = cli.run(CALL[0], "--json", *CALL[1:], *COMMAND)
+    again = cli.run(*CALL, "--json", *COMMAND)
     eventually(lambda: runlocks.is_held(runlocks.lock_path(cli.gitdir, ID)) is not True)
     if again.code == 7:
         state = "lost"

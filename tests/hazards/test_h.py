@@ -19,15 +19,10 @@ from gitflowstate.delivery import HoldOff, NotSent, Refused, Unauthorised, Unkno
 from gitflowstate.model import Link
 from gitflowstate.ops import Wait
 from gitflowstate.ports import Notice
-from gitflowstate.syscalls import calls
+
+pytestmark = pytest.mark.usefixtures("on_paper")
 
 SECONDARY = "You have exceeded a secondary rate limit. Please wait a few minutes."
-
-
-@pytest.fixture(autouse=True)
-def _on_paper(monkeypatch):
-    """Nothing here is about power cuts, and a disk takes its time."""
-    monkeypatch.setattr(calls, "fsync", lambda _: None)
 
 
 @pytest.fixture

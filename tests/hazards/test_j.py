@@ -2,49 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from pathlib import Path
 
 import pytest
 from gitrepo import child, code_of
+from processbench import CALL, ID, WAITS, record, runs
 from runlab import eventually
 
 from gitflowstate import outputs, runfiles, runlocks
 from gitflowstate.cli import config, managed
-from gitflowstate.processmodel import Process, process_id, process_path
-from gitflowstate.syscalls import calls
+from gitflowstate.processmodel import Process
 
-C = ("run", "--session", "s", "--call-id", "c")
-ID = process_id("s", "c")
-
-
-@pytest.fixture(autouse=True)
-def _on_paper(monkeypatch):
-    """Nothing here is about power cuts, and a disk takes its time."""
-    monkeypatch.setattr(calls, "fsync", lambda _: None)
-
-
-@pytest.fixture
-def waiting(cli, tmp_path, monkeypatch):
-    """Return the command line, beside a process that waits for a byte in `fifo`."""
-    monkeypatch.chdir(tmp_path)
-    os.mkfifo("fifo")
-    cli(*C, "--detach", "--", *WAITS)
-    yield cli
-    eventually(lambda: not runlocks.is_held(runlocks.lock_path(cli.gitdir, ID)))
-
-
-WAITS = ("sh", "-c", "echo ran >> ran; cat fifo; exit 7")
-
-
-def record(cli) -> dict:
-    return json.loads(cli.git("show", f"main:{process_path('s', ID)}"))
-
-
-def runs() -> int:
-    return len(Path("ran").read_text().splitlines())
+pytestmark = pytest.mark.usefixtures("on_paper")
 
 
 @pytest.mark.req("J13", "X-40", "R-TJ-08")
@@ -52,13 +23,13 @@ def test_a_holder_that_sleeps_is_not_dead_however_long(waiting):
     holder = runlocks.holder(waiting.gitdir, ID)["pid"]
     os.kill(holder, signal.SIGSTOP)
     try:
-        assert waiting.run(*C, "--detach", "--", *WAITS).out.startswith(f"{ID} running")
+        assert waiting.run(*CALL, "--detach", *WAITS).out.startswith(f"{ID} running")
         assert waiting.json("inbox", "--session", "s")["events"] == []
         waiting.refuses(4, "recover", ID, "--decide", "lost", "--reason", "it seems dead")
     finally:
         os.kill(holder, signal.SIGCONT)
     Path("fifo").write_text("x")
-    assert waiting.run(*C, "--", *WAITS) == (7, "x", "")
+    assert waiting.run(*CALL, *WAITS) == (7, "x", "")
     assert runs() == 1
 
 
@@ -67,12 +38,12 @@ def test_a_holder_that_sleeps_is_not_dead_however_long(waiting):
 def test_a_clock_that_jumps_ends_nothing_and_runs_nothing_twice(waiting, monkeypatch, days):
     now = config.time.time
     monkeypatch.setattr(config.time, "time", lambda: now() + days * 86_400)
-    assert waiting.run(*C, "--detach", "--", *WAITS).out.startswith(f"{ID} running")
+    assert waiting.run(*CALL, "--detach", *WAITS).out.startswith(f"{ID} running")
     assert waiting.json("inbox", "--session", "s")["events"] == []
     Path("fifo").write_text("x")
     assert waiting.run("logs", ID, "-f").code == 0
     assert [event["event"] for event in waiting.json("inbox", "--session", "s")["events"]] == [ID]
-    assert waiting.run(*C, "--", *WAITS).code == 7
+    assert waiting.run(*CALL, *WAITS).code == 7
     assert runs() == 1
     assert waiting.run("verify").code == 0
 
@@ -82,7 +53,7 @@ def test_a_clock_that_jumps_ends_nothing_and_runs_nothing_twice(waiting, monkeyp
 def test_what_becomes_of_an_output_under_a_reader_does_no_harm(waiting, change):
     output = Path(runfiles.run_folder(waiting.gitdir, ID)) / "output.000000000000000"
     Path("fifo").write_text("first\n")
-    assert waiting.run(*C, "--", *WAITS) == (7, "first\n", "")
+    assert waiting.run(*CALL, *WAITS) == (7, "first\n", "")
     since = len("first\n")
     if change == "truncated":
         output.write_text("f")
@@ -100,7 +71,7 @@ def test_what_becomes_of_an_output_under_a_reader_does_no_harm(waiting, change):
 @pytest.mark.req("R-TJ-16", "R-TJ-17", "J17")
 def test_output_that_is_removed_leaves_the_facts_also_when_that_is_killed(waiting):
     Path("fifo").write_text("x")
-    assert waiting.run(*C, "--", *WAITS).code == 7
+    assert waiting.run(*CALL, *WAITS).code == 7
     before = record(waiting)
 
     def dies():
@@ -119,7 +90,7 @@ def test_output_that_is_removed_leaves_the_facts_also_when_that_is_killed(waitin
     assert record(waiting) == before
     outputs.expire(waiting.gitdir, ID)
     assert not outputs.is_kept(waiting.gitdir, ID)
-    assert waiting.run(*C, "--", *WAITS) == (7, "", "")
+    assert waiting.run(*CALL, *WAITS) == (7, "", "")
     assert runs() == 1
 
 
