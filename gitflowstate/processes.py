@@ -1,8 +1,8 @@
 """Background processes in a store: the facts about one, recorded and read.
 
-Rules: this is what a client of a supervisor calls; it starts, signals and reads no process. The
-intent is durable before anything is started. The first recorded end stands; a later report of
-another one is answered with it.
+Rules: this is what a client calls, and a supervisor whose client has gone; it starts, signals and
+reads no process. The intent is durable before the command is started. The first recorded end
+stands; a later report of another one is answered with it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The managed background process: its document, and where it lives.
 
-Rules: as in `model`. The id is made of session and call id, so looking a pair up is one path; it is
-also the event id, since a process ends once; and it stays for ever (architecture, section 4).
+Rules: as in `model`. The id is made of session and call id, so looking a pair up is one path; a
+call without an id gets another each time. It is also the event id, since a process ends once; and
+it stays for ever (architecture, section 4).
 """
 
 from __future__ import annotations

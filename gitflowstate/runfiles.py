@@ -1,8 +1,8 @@
 """The files of one process on this machine: the wish to cancel it, and the record of its end.
 
 Rules: the record `gfs/runs/<id>/exit` appears whole or not at all, before the lock of the process
-is freed, and is the truth, whoever reads it. Standard library alone, and cheap: a supervisor
-imports it.
+is freed; what it says of another command than the recorded one is not believed (`settling`), since
+a command can write there, too. Standard library alone, and cheap: a supervisor imports it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Rules: `gfs/workers/<id>.lock` is held from before the start intent until the supervisor has gone;
 one that is free proves that nobody will record an end any more, and one that is not there proves
-nothing (C-12). It is dropped only by who holds it, once the end is committed. Standard library
-alone, and cheap: a supervisor imports it.
+nothing (C-12). It is dropped only while it is held, once the end is committed or nothing was
+intended. Standard library alone, and cheap: a supervisor imports it.
 """
 
 from __future__ import annotations

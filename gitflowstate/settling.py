@@ -1,9 +1,9 @@
 """What became of a process whose end nobody recorded, as this machine's files tell it.
 
-Rules: a record of the end is the truth; without one, a lock that nobody holds means `lost`, and so
-does another boot of this host; in all else nothing is known, and nothing is recorded. A host is not
-known by its name alone where others share the flows: two may have the same. Nothing is ever
-adopted, and nothing is started again (architecture, section 3; C-12).
+Rules: the record of its supervisor is the truth; without one, a lock that nobody holds means
+`lost`, and so does another boot of this host; in all else nothing is known, and nothing is
+recorded. A host is not known by its name alone where others share the flows: two may have the same.
+Nothing is ever adopted, and nothing is started again (architecture, section 3; C-12).
 """
 
 from __future__ import annotations

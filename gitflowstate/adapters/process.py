@@ -2,8 +2,8 @@
 
 Rules: the lock and a slot are taken before anything is started; both are the supervisor's from then
 on, and freed by the kernel at its death. It begins while the start intent is recorded, and is asked
-for nothing before that is durable. That nothing more comes from it
-means that it has died, and says nothing of its command.
+for nothing before that is durable. That nothing more comes from it means that it has died, and says
+nothing of its command.
 """
 
 from __future__ import annotations
