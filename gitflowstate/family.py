@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import posix as os  # `os` itself is a tenth of what a supervisor costs
 
-from gitflowstate import identity, runfiles, signals
+from gitflowstate import identity, runfiles
 
 
 class Family:
@@ -47,10 +47,11 @@ class Family:
         """Send a signal to all of them; return to how many, beyond the group of one's own."""
         if not self.boot:
             _send_group(self.leader, number)
-        pinned = [(pid, descriptor) for pid in self.members() if (descriptor := _pin(pid)) >= 0]
+        found = [(pid, identity.pin(pid)) for pid in self.members()]
+        pinned = [(pid, descriptor) for pid, descriptor in found if descriptor >= 0]
         # All are looked at before the first is signalled: by its leader's life others are known.
         chosen = [descriptor for pid, descriptor in pinned if self._is_to_get(pid)]
-        sent = sum(_send(descriptor, number) for descriptor in chosen)
+        sent = sum(identity.send_pinned(descriptor, number) for descriptor in chosen)
         for _, descriptor in pinned:
             os.close(descriptor)
         return sent
@@ -59,22 +60,6 @@ class Family:
         if not self.boot and identity.group_and_session(pid)[0] == self.leader:
             return False  # it got it with the group
         return self._has(pid)
-
-
-def _pin(pid: int) -> int:
-    """Return a descriptor of a process; -1 where it has gone, or the system has none."""
-    try:
-        return os.pidfd_open(pid)
-    except (OSError, AttributeError):
-        return -1
-
-
-def _send(descriptor: int, number: int) -> bool:
-    try:
-        signals.send(descriptor, number)
-    except OSError:
-        return False
-    return True
 
 
 def _send_group(leader: int, number: int) -> None:

@@ -36,18 +36,29 @@ def is_same(pid: int, ticks: int, boot: str) -> bool:
 
 def send(pid: int, ticks: int, boot: str, number: int) -> bool:
     """Send a signal to the process that was recorded; False, and to nobody, where it has gone."""
+    descriptor = pin(pid)  # before it is looked at: from here on it is one process
+    if descriptor < 0:
+        return False
     try:
-        descriptor = os.pidfd_open(pid)  # before it is looked at: from here on it is one process
+        return is_same(pid, ticks, boot) and send_pinned(descriptor, number)
+    finally:
+        os.close(descriptor)
+
+
+def pin(pid: int) -> int:
+    """Return a descriptor of a process; -1 where it has gone, or the system has none."""
+    try:
+        return os.pidfd_open(pid)
     except (OSError, AttributeError):
-        return False  # gone, or not on this system
+        return -1
+
+
+def send_pinned(descriptor: int, number: int) -> bool:
+    """Send a signal to the process of a descriptor; False where it has gone, or is not ours."""
     try:
-        if not is_same(pid, ticks, boot):
-            return False
         signals.send(descriptor, number)
     except OSError:
         return False
-    finally:
-        os.close(descriptor)
     return True
 
 
