@@ -149,6 +149,13 @@ def test_the_first_recorded_end_stands_and_is_the_answer(lab):
         processes.started(lab.store, process, processes.Identity(7, 9, AT), **STAMP)
 
 
+@pytest.mark.req("R-TJ-03")
+def test_an_end_tells_the_identity_of_which_no_start_was_recorded(lab):
+    told = lab.end(lab.intend().process, identity=processes.Identity(7, 9, AT))
+    assert (told.pid, told.ticks, told.started_at) == (7, 9, AT)
+    assert raw(lab, told)["ticks"] == 9
+
+
 @pytest.mark.req("X-42", "G1")
 @pytest.mark.parametrize(
     ("reason", "kept"),
