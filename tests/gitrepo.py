@@ -7,6 +7,7 @@ import itertools
 import os
 import shutil
 import subprocess
+import traceback
 import warnings
 import zlib
 from contextlib import contextmanager
@@ -115,6 +116,8 @@ def child(work) -> int:
             work()
             code = 0
         finally:
+            if code:
+                traceback.print_exc()  # what a runner shows of a failed test
             os._exit(code)
     return pid
 

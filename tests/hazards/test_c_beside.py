@@ -53,7 +53,8 @@ def test_c5_beside_the_upkeep_of_git_nothing_is_lost(flow, upkeep, rounds):
 
     def work(writer):
         for number in range(rounds):
-            assert here("note", "plan", f"{writer}: {number}", env=env).code == 0
+            told = here("note", "plan", f"{writer}: {number}", env=env)
+            assert told.code == 0, told.err
 
     pids = [child(lambda writer=writer: work(writer)) for writer in range(2)]
     times = 0
