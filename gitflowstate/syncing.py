@@ -1,54 +1,34 @@
 """What was recorded here alone is brought to the remote: one push, however many operations.
 
 Rules: where the remote has gone on, each operation is applied again to its head, as after any lost
-race; the old tip and every commit whose operation is refused now keep a ref of their own, set
-before anything else moves. Killed at any moment, the next run does the rest and nothing twice.
+race. The old tip keeps a ref of its own, set before anything moves, and so does every commit whose
+operation is refused now, set before main here moves off it. Killed at any moment, the next run does
+the rest and nothing twice.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import NamedTuple
 
-from gitflowstate import history, reconcile
+from gitflowstate import fates, reconcile
 from gitflowstate.definitions import MAIN
-from gitflowstate.errors import GfsError, NotFound, Rejected, Unavailable
-from gitflowstate.git import CommitInfo, Oid, Repository
-from gitflowstate.history import Step
+from gitflowstate.errors import NotFound, Rejected, Unavailable
+from gitflowstate.fates import Fate
+from gitflowstate.git import Oid, Repository
 from gitflowstate.joining import check_flows
 from gitflowstate.kinds import Time
 from gitflowstate.location import TRACKED
 from gitflowstate.locks import repository_lock
-from gitflowstate.message import decode_trailers
 from gitflowstate.movers import Chain
-from gitflowstate.ops import FlowOp, Observe
-from gitflowstate.outcomes import Outcome
 from gitflowstate.processops import FACTS
 from gitflowstate.publishing import PublishedRefs, standing
-from gitflowstate.store import Store
+from gitflowstate.reconcile import Standing
 
 OFFLINE, REJECTED = "refs/gfs/offline", "refs/gfs/rejected"
 _ATTEMPTS = 1000
-
-
-class Fate(NamedTuple):
-    """What became of one queued commit: `commit` and `now` are the new ones, if it was taken.
-
-    `was` and `now` are revisions of the flow. `refused` says why it was not taken, and `kept` which
-    ref keeps it then.
-    """
-
-    old: Oid
-    op: str
-    flow: str | None
-    was: int | None
-    commit: Oid | None = None
-    now: int | None = None
-    refused: GfsError | None = None
-    kept: str | None = None
 
 
 class Synced(NamedTuple):
@@ -107,10 +87,10 @@ def _rebased(repo: Repository, at: Time, there: Oid) -> Synced:
         return Synced(ours, [])
     kept = _keep(repo, f"{OFFLINE}/{reconcile.stamp(at)}", ours)
     chain = Chain(repo, there)
-    fates = [*_kept(repo, _fates(repo, chain, _steps(repo, queue), []), at)]
+    told = [*_kept(repo, fates.replayed(repo, chain, queue, ()), at)]
     if not repo.move(MAIN, ours, chain.head, "taken back", int(time.time())):
         raise Unavailable("main moved meanwhile", hint="run the same command again")
-    return Synced(chain.head, fates, kept)
+    return Synced(chain.head, told, kept)
 
 
 def _brought(repo: Repository, refs: PublishedRefs) -> Oid:
@@ -169,7 +149,7 @@ def publish_ends(repo: Repository, refs: PublishedRefs, *, at: Time) -> None:
     """
     theirs = repo.ref(TRACKED)
     queue = theirs and standing(repo, _main(repo), theirs).queued
-    if queue and all(_told(repo, oid).op in FACTS for oid in queue):
+    if queue and all(fates.queued(repo, oid).op in FACTS for oid in queue):
         while (done := _round(repo, refs, at)) is None:
             refs.ask()
         repo.warnings += [f"{f.op} is refused, kept: {f.kept}" for f in done.fates if f.refused]
@@ -195,16 +175,15 @@ def _round(repo: Repository, refs: PublishedRefs, at: Time) -> Synced | None:
         moved = repo.move(MAIN, ours, theirs, "from the remote", int(time.time()))
         return Synced(theirs, []) if moved else None
     if not found.newer:
-        fates = [_told(repo, oid) for oid in found.queued]
-        fates = [fate._replace(commit=fate.old, now=fate.was) for fate in fates]
-        return _pushed(refs, theirs, ours, fates)
+        taken = [fates.queued(repo, oid).as_it_was() for oid in found.queued]
+        return _pushed(refs, theirs, ours, taken)
     kept = _keep(repo, f"{OFFLINE}/{reconcile.stamp(at)}", ours)
-    done = _replayed(repo, refs, at, ours, theirs, found.queued)
+    done = _replayed(repo, refs, at, ours, theirs, found)
     return done._replace(kept=kept) if done else None
 
 
-def _pushed(refs: PublishedRefs, old: Oid | None, new: Oid, fates: list[Fate]) -> Synced | None:
-    return Synced(new, fates) if refs.land(MAIN, old, new) else None
+def _pushed(refs: PublishedRefs, old: Oid | None, new: Oid, taken: list[Fate]) -> Synced | None:
+    return Synced(new, taken) if refs.land(MAIN, old, new) else None
 
 
 def _replayed(  # noqa: PLR0917  two heads, and what lies between
@@ -213,79 +192,25 @@ def _replayed(  # noqa: PLR0917  two heads, and what lies between
     at: Time,
     ours: Oid,
     theirs: Oid,
-    queue: Iterable[Oid],
+    found: Standing,
 ) -> Synced | None:
     """Apply a queue to the head of the remote, push once, and move main here."""
     chain = Chain(repo, theirs)
-    fates = [*_fates(repo, chain, _steps(repo, queue), _published(repo, ours, theirs))]
+    told = [*fates.replayed(repo, chain, found.queued, found.newer)]
     if chain.head != theirs and not refs.land(MAIN, theirs, chain.head):
         return None
-    fates = [*_kept(repo, fates, at)]
+    told = [*_kept(repo, told, at)]
     if not repo.move(MAIN, ours, chain.head, "sync", int(time.time())):
         return None  # somebody pushed here meanwhile: that is queued, and the rest is published
-    return Synced(chain.head, fates)
-
-
-def _steps(repo: Repository, queue: Iterable[Oid]) -> Iterator[Step]:
-    for oid in queue:
-        commit = repo.commit(oid)
-        parent = repo.commit(commit.parents[0]) if commit.parents else None
-        yield Step(commit, parent, decode_trailers(commit.message))
-
-
-def _text(commit: CommitInfo) -> str | None:
-    """Return the operation of a commit as it stands there."""
-    return (decode_trailers(commit.message) or {}).get("Gfs-Op")
-
-
-def _published(repo: Repository, ours: Oid, theirs: Oid) -> list[str | None]:
-    """Return the operations that only the remote has: some may be ours, under other commits."""
-    return [_text(repo.commit(oid)) for oid in standing(repo, ours, theirs).newer]
-
-
-def _fates(
-    repo: Repository, chain: Chain, steps: Iterable[Step], published: list[str | None]
-) -> Iterator[Fate]:
-    queue = [*steps]
-    pairs = [(step, _text(step.commit)) for step in queue]
-    left = {step.commit.oid for step in reconcile.unpublished(pairs, published)}
-    for step in queue:
-        fate = _told(repo, step.commit.oid)
-        if step.commit.oid not in left:
-            yield fate._replace(commit=step.commit.oid, now=fate.was)
-        elif fate.op != Observe.TAG:  # what edits by hand did is observed anew
-            yield _applied(repo, chain, step, fate)
-
-
-def _applied(repo: Repository, chain: Chain, step: Step, fate: Fate) -> Fate:
-    """Apply the operation of one queued commit again."""
-    if step.trailers is None:
-        by_hand = Rejected("it was made by hand", hint="make the edit again in an ordinary clone")
-        return fate._replace(refused=by_hand)
-    try:
-        op = history.recorded(repo, step).op
-        outcome: Outcome = Store(repo, refs=chain).commit(op)
-    except GfsError as refused:
-        return fate._replace(refused=refused)
-    flow = outcome.flow if isinstance(op, FlowOp) else None
-    return fate._replace(commit=outcome.commit or chain.head, now=flow.revision if flow else None)
-
-
-def _told(repo: Repository, oid: Oid) -> Fate:
-    trailers = decode_trailers(repo.commit(oid).message)
-    if trailers is None:
-        return Fate(oid, "by hand", None, None)
-    revision = trailers.get("Revision")
-    tag = json.loads(trailers["Gfs-Op"])["op"]
-    return Fate(oid, tag, trailers.get("Flow"), int(revision) if revision else None)
+    return Synced(chain.head, told)
 
 
 # ── what is kept ────────────────────────────────────────────────────────────────────────────────
 
 
-def _kept(repo: Repository, fates: Iterable[Fate], at: Time) -> Iterator[Fate]:
+def _kept(repo: Repository, told: Iterable[Fate], at: Time) -> Iterator[Fate]:
     """Give a ref to each commit that was refused."""
-    for number, fate in enumerate(fates, 1):
+    for number, fate in enumerate(told, 1):
         if fate.refused is None:
             yield fate
         else:

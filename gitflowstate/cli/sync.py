@@ -16,12 +16,13 @@ from gitflowstate.cli.session import Session, quoted
 from gitflowstate.cli.showing import show_head
 from gitflowstate.cli.verb import reads
 from gitflowstate.errors import Stale, Unavailable, Usage
+from gitflowstate.fates import Fate
 from gitflowstate.founding import Founded
 from gitflowstate.git import Repository
 from gitflowstate.location import TRACKED, Location
 from gitflowstate.locks import repository_lock
 from gitflowstate.ports import Remote
-from gitflowstate.syncing import Fate, Synced
+from gitflowstate.syncing import Synced
 
 _LOOK_S = 600.0  # for what comes with a whole history
 
