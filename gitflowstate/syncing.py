@@ -50,13 +50,10 @@ def sync(
     the two histories have nothing in common.
     """
     with repository_lock(repo.gitdir, timeout):
-        for _ in range(_ATTEMPTS):
-            began = repo.ref(TRACKED)
-            _fetch(repo, refs, republish=republish)
-            done = _round(repo, refs, at)
-            if done is not None:
-                return done._replace(fetched=_between(repo, began, done))
-    raise Unavailable("main moves too often at the remote", hint="run the same command again")
+        began = repo.ref(TRACKED)
+        _fetch(repo, refs, republish=republish)
+        done = _brought_together(repo, refs, at)
+        return done._replace(fetched=_between(repo, began, done))
 
 
 def follow(repo: Repository, refs: PublishedRefs, *, at: Time, timeout: float) -> Synced:
@@ -69,12 +66,8 @@ def follow(repo: Repository, refs: PublishedRefs, *, at: Time, timeout: float) -
         done = _rebased(repo, at, there)
         # From here on what is left of the queue is one like any other, killed or not.
         _track(repo, there)
-        for _ in range(_ATTEMPTS):
-            pushed = _round(repo, refs, at)
-            if pushed is not None:
-                return pushed._replace(fates=done.fates or pushed.fates, kept=done.kept)
-            refs.ask()
-    raise Unavailable("main moves too often at the remote", hint="run the same command again")
+        pushed = _brought_together(repo, refs, at)
+        return pushed._replace(fates=done.fates or pushed.fates, kept=done.kept)
 
 
 def _rebased(repo: Repository, at: Time, there: Oid) -> Synced:
@@ -150,12 +143,20 @@ def publish_ends(repo: Repository, refs: PublishedRefs, *, at: Time) -> None:
     theirs = repo.ref(TRACKED)
     queue = theirs and standing(repo, _main(repo), theirs).queued
     if queue and all(fates.queued(repo, oid).op in FACTS for oid in queue):
-        while (done := _round(repo, refs, at)) is None:
-            refs.ask()
+        done = _brought_together(repo, refs, at)
         repo.warnings += [f"{f.op} is refused, kept: {f.kept}" for f in done.fates if f.refused]
 
 
 # ── one round: until the remote stands still for one push ───────────────────────────────────────
+
+
+def _brought_together(repo: Repository, refs: PublishedRefs, at: Time) -> Synced:
+    """Publish what is queued, round by round; who loses one has asked what the remote has now."""
+    for _ in range(_ATTEMPTS):
+        done = _round(repo, refs, at)
+        if done is not None:
+            return done
+    raise Unavailable("main moves too often at the remote", hint="run the same command again")
 
 
 def _round(repo: Repository, refs: PublishedRefs, at: Time) -> Synced | None:

@@ -168,7 +168,8 @@ def test_the_remote_moves_once_more_while_a_queue_is_pushed(bare, two):
         return real()
 
     one.way.plan("push", overtaken)
-    assert fates(one.sync()) == [("note", 2, 4)]
+    done = one.sync()
+    assert (fates(done), done.fetched) == ([("note", 2, 4)], 2)
     assert notes(one) == ["x", "y", "a"]
     assert len(one.kept("offline")) == 1
     sound(bare, *two)
