@@ -40,6 +40,27 @@ def is_race(refusal: str) -> bool:
     return _RACES.match(refusal) is not None
 
 
+def _final(refusal: str) -> GfsError | None:
+    """Return the error for a refusal that stands, None for a race."""
+    race, disk = is_race(refusal), _DISK.match(refusal)
+    if not (race or disk):
+        return Denied(
+            f"the remote refuses to move main: {refusal}",
+            hint="a rule or a hook there decides: ask who keeps it",
+        )
+    if _BARRED.search(refusal):
+        return Denied(
+            f"the remote cannot be written: {refusal}",
+            hint="ask who keeps it whether you may write there, and whether its disk has room",
+        )
+    if disk:
+        return Unavailable(
+            f"the remote could not store the commit: {refusal}",
+            hint="its disk may be full: ask who keeps it, then run the same command again",
+        )
+    return None
+
+
 class Attempts:
     """How often one commit was sent, how it ended, and when to give up."""
 
@@ -73,10 +94,7 @@ class Attempts:
 
     def unsent(self, error: NotSent) -> None:
         """Try again what did not leave, or give up. Raises Unavailable, or Unknown."""
-        self._unsent += 1
-        if self._unsent >= _UNSENT or self._is_over():
-            self._end(error)
-        self.rest()
+        self._hold_out(error)
 
     def lost(self) -> None:
         """Remember that an answer was lost."""
@@ -85,32 +103,23 @@ class Attempts:
     def unseen(self, error: GfsError, *, refused: bool) -> None:
         """Look again, or give up. Raises the error, or Unknown where something may be there."""
         self._open = self._open or not refused
-        self._unsent += 1
-        if self._unsent >= _UNSENT or self._is_over():
-            self._end(error)
-        self.rest()
+        self._hold_out(error)
 
     def again(self, refusal: str | None) -> None:
         """Send again what is not there, or give up. Raises Denied, Unavailable or Unknown."""
-        stored = refusal is None or not (_DISK.match(refusal) or is_race(refusal))
-        if refusal is not None and not stored and _BARRED.search(refusal):
-            raise Denied(
-                f"the remote cannot be written: {refusal}",
-                hint="ask who keeps it whether you may write there, and whether its disk has room",
-            )
-        if refusal is not None and _DISK.match(refusal):
-            raise Unavailable(
-                f"the remote could not store the commit: {refusal}",
-                hint="its disk may be full: ask who keeps it, then run the same command again",
-            )
-        if refusal is not None and not is_race(refusal):
-            raise Denied(
-                f"the remote refuses to move main: {refusal}",
-                hint="a rule or a hook there decides: ask who keeps it",
-            )
+        final = refusal and _final(refusal)
+        if final:
+            raise final
         self._dropped += refusal is None and not self._open
         if self._dropped >= _DROPPED or self._is_over():
             self._end(Unavailable("the remote did not move main", hint="run it again"))
+        self.rest()
+
+    def _hold_out(self, error: GfsError) -> None:
+        """Wait for a remote that is out of reach, or give up."""
+        self._unsent += 1
+        if self._unsent >= _UNSENT or self._is_over():
+            self._end(error)
         self.rest()
 
     def _is_over(self) -> bool:
