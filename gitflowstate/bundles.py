@@ -18,7 +18,7 @@ from gitflowstate.definitions import MAIN
 from gitflowstate.errors import Corrupt, GfsError, NotFound, Rejected, Unavailable
 from gitflowstate.git import Oid, Repository
 from gitflowstate.locks import repository_lock
-from gitflowstate.syscalls import calls, fsync_folder, reported
+from gitflowstate.syscalls import calls, fsync_file, fsync_folder, reported
 from gitflowstate.view import View
 
 OURS = "refs/gfs"
@@ -72,7 +72,7 @@ def write(repo: Repository, git: Git, file: Path) -> dict[str, Oid]:
         aside = folder / scratch.BUNDLE
         git.run("bundle", "create", "--quiet", os.path.abspath(aside), *refs)  # noqa: PTH100  text
         found = _checked(repo, git, aside, refs)
-        _sync(aside)
+        fsync_file(str(aside))
         try:
             calls.link(str(aside), str(file))
         except FileExistsError:
@@ -95,14 +95,6 @@ def _checked(repo: Repository, git: Git, file: Path, refs: dict[str, Oid]) -> di
         if not repo.is_within(oid, found[name]):
             raise Unavailable(f"{name} was moved back meanwhile", hint="run it again")
     return found
-
-
-def _sync(file: Path) -> None:
-    descriptor = calls.open(str(file), os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        calls.fsync(descriptor)
-    finally:
-        calls.close(descriptor)
 
 
 def fetched_from(place: Path, git: Git) -> Fetch:

@@ -19,14 +19,13 @@ from gitflowstate.errors import NotFound, Rejected
 from gitflowstate.git import Repository
 from gitflowstate.location import is_there
 from gitflowstate.syscalls import (
-    CREATE_FLAGS,
     calls,
     fsync_folder,
     random_name,
     read_regular,
     remove_quietly,
     reported,
-    write_all,
+    write_new,
 )
 
 SERVER, CLONE = "pre-receive", "pre-push"
@@ -101,7 +100,7 @@ def install(hook: Hook) -> bool:
     with reported("write", str(hook.path)):
         hook.path.parent.mkdir(exist_ok=True)
         try:
-            _write(aside, hook.script)
+            write_new(str(aside), hook.script, 0o755)
             if now == "another":
                 os.link(hook.path, hook.before, follow_symlinks=False)
             calls.rename(str(aside), str(hook.path))
@@ -109,15 +108,6 @@ def install(hook: Hook) -> bool:
             remove_quietly(str(aside))
         fsync_folder(str(hook.path.parent))
     return True
-
-
-def _write(path: Path, script: bytes) -> None:
-    descriptor = calls.open(str(path), CREATE_FLAGS, 0o755)
-    try:
-        write_all(descriptor, script)
-        calls.fsync(descriptor)
-    finally:
-        calls.close(descriptor)
 
 
 def remove(hook: Hook) -> bool:

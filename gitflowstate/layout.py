@@ -13,7 +13,6 @@ from typing import NamedTuple
 from gitflowstate.errors import Corrupt, Denied, Rejected
 from gitflowstate.gitconfig import Config, Modes, is_true, read_config
 from gitflowstate.syscalls import (
-    CREATE_FLAGS,
     calls,
     fsync_folder,
     lstat_or_none,
@@ -21,7 +20,7 @@ from gitflowstate.syscalls import (
     read_regular,
     remove_quietly,
     reported,
-    write_all,
+    write_new,
 )
 from gitflowstate.wholeness import check_whole, exists, is_repository, no_repository
 
@@ -245,8 +244,8 @@ def make(path: str) -> None:
         folders = ["", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/tags"]
         for folder in folders:
             calls.mkdir(f"{aside}/{folder}", 0o777)
-        _write_file(f"{aside}/config", _CONFIG)
-        _write_file(f"{aside}/HEAD", f"ref: {BRANCH}\n")
+        write_new(f"{aside}/config", _CONFIG.encode("ascii"))
+        write_new(f"{aside}/HEAD", f"ref: {BRANCH}\n".encode("ascii"))
         for folder in reversed(folders):
             fsync_folder(f"{aside}/{folder}")
         try:
@@ -261,15 +260,6 @@ def make(path: str) -> None:
                 path=path,
             ) from error
         fsync_folder(parent)
-
-
-def _write_file(path: str, text: str) -> None:
-    descriptor = calls.open(path, CREATE_FLAGS, 0o666)
-    try:
-        write_all(descriptor, text.encode("ascii"))
-        calls.fsync(descriptor)
-    finally:
-        calls.close(descriptor)
 
 
 def _remove(aside: str, folders: list[str]) -> None:

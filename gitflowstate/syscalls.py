@@ -137,9 +137,24 @@ def _read_up_to(descriptor: int, expected: int, limit: int) -> bytes:
     return b"".join(parts)
 
 
+def write_new(path: str, data: bytes, mode: int = 0o666) -> None:
+    """Write a file of a name that is not there yet, durably but for the name."""
+    descriptor = calls.open(path, CREATE_FLAGS, mode)
+    try:
+        write_all(descriptor, data)
+        calls.fsync(descriptor)
+    finally:
+        calls.close(descriptor)
+
+
 def fsync_folder(path: str) -> None:
     """Make the names in a folder survive a power cut."""
-    descriptor = calls.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fsync_file(path, os.O_DIRECTORY)
+
+
+def fsync_file(path: str, flags: int = 0) -> None:
+    """Make what another program wrote into a file survive a power cut."""
+    descriptor = calls.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
     try:
         calls.fsync(descriptor)
     finally:

@@ -7,7 +7,6 @@ is here is taken away but loose copies of what the pack has.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +17,7 @@ from gitflowstate.definitions import MAIN
 from gitflowstate.errors import NotFound
 from gitflowstate.git import Repository
 from gitflowstate.location import NAMED, REMOTE
-from gitflowstate.syscalls import calls, fsync_folder, reported
+from gitflowstate.syscalls import calls, fsync_file, fsync_folder, reported
 
 _PACKED = "\n[fetch]\n\tunpackLimit = 1\n"
 
@@ -49,12 +48,8 @@ def _moved(source: Path, target: Path) -> int:
         target.mkdir(exist_ok=True)
         for file in sorted(source.iterdir(), key=lambda path: path.suffix == ".idx"):
             if file.suffix in (".pack", ".idx", ".rev"):
-                descriptor = calls.open(str(file), os.O_RDONLY | os.O_CLOEXEC)
-                try:
-                    calls.fsync(descriptor)
-                    count += calls.fstat(descriptor).st_size
-                finally:
-                    calls.close(descriptor)
+                fsync_file(str(file))
+                count += file.stat().st_size
                 calls.rename(str(file), str(target / file.name))
         fsync_folder(str(target))
     return count

@@ -25,14 +25,14 @@ from gitflowstate.errors import GfsError, NotFound, Rejected, Unavailable, Usage
 from gitflowstate.location import NAMED, REMOTE, TRACKED, url_in
 from gitflowstate.ports import Tracked
 from gitflowstate.syscalls import (
-    CREATE_FLAGS,
     calls,
+    fsync_file,
     fsync_folder,
     lstat_or_none,
     random_name,
     read_regular,
     reported,
-    write_all,
+    write_new,
 )
 
 _ASKED = "asked"  # its time is when the remote last answered
@@ -126,11 +126,7 @@ def rename(gitdir: Path, url: str, environment: Mapping[str, str]) -> None:
     git = cgit.Git(gitdir, environment)
     git.run("config", "--file", str(path), "--replace-all", f"remote.{NAMED}.url", url)
     with reported("sync", str(path)):
-        descriptor = calls.open(str(path), os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            calls.fsync(descriptor)
-        finally:
-            calls.close(descriptor)
+        fsync_file(str(path))
         fsync_folder(str(path.parent))
 
 
@@ -144,8 +140,9 @@ def _made(gitdir: Path, url: str) -> Path:
                 calls.mkdir(str(path), 0o777)
         for name in _LINKS:
             (aside / name).symlink_to(f"../../{name}")
-        _write(aside / "HEAD", "ref: refs/heads/main\n")
-        _write(aside / "config", _CONFIG.format(name=NAMED, url=_quoted(url), tracked=TRACKED))
+        config = _CONFIG.format(name=NAMED, url=_quoted(url), tracked=TRACKED)
+        write_new(f"{aside}/HEAD", b"ref: refs/heads/main\n")
+        write_new(f"{aside}/config", config.encode("utf-8", "surrogateescape"))
         fsync_folder(str(aside))
     return aside
 
@@ -159,15 +156,6 @@ def _clear(folder: Path) -> None:
 
 def _quoted(url: str) -> str:
     return url.replace("\\", "\\\\").replace('"', '\\"')
-
-
-def _write(path: Path, text: str) -> None:
-    descriptor = calls.open(str(path), CREATE_FLAGS, 0o666)
-    try:
-        write_all(descriptor, text.encode("utf-8", "surrogateescape"))
-        calls.fsync(descriptor)
-    finally:
-        calls.close(descriptor)
 
 
 def _drop(aside: Path) -> None:
