@@ -6,8 +6,9 @@ everything which is said to have arrived has arrived.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,25 @@ class Host(Lab):
     def kept(self, kind: str) -> dict[str, str]:
         """Return the refs below refs/gfs/KIND."""
         return self.repo.refs(f"refs/gfs/{kind}")
+
+
+@contextlib.contextmanager
+def pair(folder: Path, url: Path | str) -> Iterator[list[Host]]:
+    """Yield two hosts that share a remote."""
+    hosts = [Host(folder / name, url) for name in ("one", "two")]
+    yield hosts
+    for host in hosts:
+        host.repo.close()
+
+
+def overtaken(act: Callable[[], Any]) -> Plan:
+    """Return a plan by which another host is faster."""
+
+    def plan(real: Callable[[], Any]) -> Any:
+        act()
+        return real()
+
+    return plan
 
 
 def remote(folder: Path) -> Path:

@@ -7,7 +7,7 @@ import os
 import pytest
 from flowrepo import Change, imported, made
 from gitrepo import MAIN, child, code_of, git
-from hostbench import Host, gone, lost, main_of, moves, never, remote, sound, subjects
+from hostbench import gone, lost, main_of, moves, never, overtaken, pair, remote, sound, subjects
 
 from gitflowstate.attempts import Attempts
 from gitflowstate.delivery import NotSent, Unknown
@@ -33,10 +33,8 @@ def bare(tmp_path):
 
 @pytest.fixture
 def two(tmp_path, bare):
-    hosts = [Host(tmp_path / name, bare) for name in ("one", "two")]
-    yield hosts
-    for host in hosts:
-        host.repo.close()
+    with pair(tmp_path, bare) as hosts:
+        yield hosts
 
 
 @pytest.fixture
@@ -77,12 +75,7 @@ def test_a_race_that_is_lost_is_run_again(bare, two):
     """The other host commits between our look and our push."""
     one, two_ = two
     one.create()
-
-    def overtaken(real):
-        two_.note("two")
-        return real()
-
-    one.way.plan("push", overtaken, overtaken)
+    one.way.plan("push", *[overtaken(lambda: two_.note("two"))] * 2)
     assert one.note("one").flow.revision == 4
     assert [note.text for note in one.store.flow("f-1").notes] == ["two", "two", "one"]
     sound(bare, *two)
@@ -93,12 +86,7 @@ def test_what_is_fetched_after_a_race_is_not_old_when_it_is_built_upon(bare, two
     """Whoever lost waits first and asks then: what others do meanwhile costs no second race."""
     one, two_ = two
     one.create()
-
-    def overtaken(real):
-        two_.note("before")
-        return real()
-
-    one.way.plan("push", overtaken)
+    one.way.plan("push", overtaken(lambda: two_.note("before")))
     monkeypatch.setattr(Attempts, "rest", lambda _: two_.note("meanwhile"))
     one.note("one")
     assert one.way.calls.count("push") == 3  # of which create is one
@@ -111,13 +99,8 @@ def test_what_is_fetched_after_a_race_is_not_old_when_it_is_built_upon(bare, two
 def test_an_op_that_loses_every_race_is_given_up(bare, two):
     one, two_ = two
     one.create()
-
-    def overtaken(real):
-        two_.note("two")
-        return real()
-
     one.refs.patience_s = 0.3
-    one.way.plan("push", *[overtaken] * 200)
+    one.way.plan("push", *[overtaken(lambda: two_.note("two"))] * 200)
     with pytest.raises(Unavailable, match="faster"):
         one.note("one")
     assert one.way.calls.count("push") < 200
@@ -151,15 +134,12 @@ def test_the_same_op_of_two_in_one_second_is_recorded_twice(bare, two, late):
     one.create()
     two_.refs.ask()
 
-    def overtaken(real):
-        two_.note("same")
-        return real()
-
     def decided_there(_):
         two_.note("same")
         return "[remote rejected] (failed to update ref)"
 
-    one.way.plan("push", overtaken if late == "before the look" else decided_there)
+    earlier = overtaken(lambda: two_.note("same"))
+    one.way.plan("push", earlier if late == "before the look" else decided_there)
     assert one.note("same").flow.revision == 3
     assert subjects(bare)[2:] == ["f-1 r2 note: same", "f-1 r3 note: same"]
     sound(bare, *two)

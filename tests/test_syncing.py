@@ -7,7 +7,20 @@ import os
 import pytest
 from flowrepo import Change, created, imported, made, put
 from gitrepo import MAIN, child, code_of, git
-from hostbench import AT, Host, gone, lost, main_of, moves, never, remote, sound, subjects
+from hostbench import (
+    AT,
+    Host,
+    gone,
+    lost,
+    main_of,
+    moves,
+    never,
+    overtaken,
+    pair,
+    remote,
+    sound,
+    subjects,
+)
 
 from gitflowstate.errors import Corrupt, Denied, NotFound, Rejected, Stale, Uncertain
 from gitflowstate.model import flow_path
@@ -25,12 +38,10 @@ def bare(tmp_path):
 
 @pytest.fixture
 def two(tmp_path, bare):
-    hosts = [Host(tmp_path / name, bare) for name in ("one", "two")]
-    hosts[0].create()
-    hosts[1].refs.ask()
-    yield hosts
-    for host in hosts:
-        host.repo.close()
+    with pair(tmp_path, bare) as hosts:
+        hosts[0].create()
+        hosts[1].refs.ask()
+        yield hosts
 
 
 def queue(host, *texts, flow="f-1"):
@@ -40,6 +51,14 @@ def queue(host, *texts, flow="f-1"):
 
 def notes(host, flow="f-1"):
     return [note.text for note in host.store.flow(flow).notes]
+
+
+def found_offline(host):
+    """Claim a task, and record its result where nobody hears of it."""
+    host.commit(TaskAdd, task="t1", goal="Read")
+    until = "2026-09-06T11:00:00Z"
+    host.commit(TaskClaim, task="t1", worker="w.1", until=until, skew_s=900)
+    host.offline.commit(made(TaskDone, task="t1", attempt=3, result="r.md"))
 
 
 def fates(done):
@@ -134,10 +153,7 @@ def test_long_texts_come_along(bare, two):
 
 def test_a_result_found_offline_settles_the_task_while_the_claim_stands(bare, two):
     one, two_ = two
-    one.commit(TaskAdd, task="t1", goal="Read")
-    until = "2026-09-06T11:00:00Z"
-    one.commit(TaskClaim, task="t1", worker="w.1", until=until, skew_s=900)
-    one.offline.commit(made(TaskDone, task="t1", attempt=3, result="r.md"))
+    found_offline(one)
     two_.note("x")
     assert fates(one.sync()) == [("task done", 4, 5)]
     assert one.store.flow("f-1").children[0].status == "done"
@@ -146,10 +162,7 @@ def test_a_result_found_offline_settles_the_task_while_the_claim_stands(bare, tw
 
 def test_a_result_of_a_claim_that_another_took_over_is_refused(bare, two):
     one, two_ = two
-    one.commit(TaskAdd, task="t1", goal="Read")
-    until = "2026-09-06T11:00:00Z"
-    one.commit(TaskClaim, task="t1", worker="w.1", until=until, skew_s=900)
-    one.offline.commit(made(TaskDone, task="t1", attempt=3, result="r.md"))
+    found_offline(one)
     late = {"at": "2026-09-06T11:20:00Z", "until": "2026-09-06T12:00:00Z", "skew_s": 900}
     two_.commit(TaskClaim, task="t1", worker="w.2", **late)
     (fate,) = one.sync().fates
@@ -162,12 +175,7 @@ def test_the_remote_moves_once_more_while_a_queue_is_pushed(bare, two):
     one, two_ = two
     queue(one, "a")
     two_.note("x")
-
-    def overtaken(real):
-        two_.note("y")
-        return real()
-
-    one.way.plan("push", overtaken)
+    one.way.plan("push", overtaken(lambda: two_.note("y")))
     done = one.sync()
     assert (fates(done), done.fetched) == ([("note", 2, 4)], 2)
     assert notes(one) == ["x", "y", "a"]

@@ -20,17 +20,9 @@ SKEW_S = 900  # what another host's clock may be wrong by (architecture, section
 
 
 @pytest.fixture
-def wire(tmp_path):
-    with wires.opened("path", tmp_path) as found:
-        yield found
-
-
-@pytest.fixture
 def hosts(tmp_path, wire):
     """Return two hosts that share the flow f-1."""
-    first = wires.founded(tmp_path / "a", wire)
-    first("create", "Do it", "--id", "f-1", "--next", "begin")
-    return first, wires.cloned(tmp_path / "b", wire)
+    return wires.sharing(tmp_path, wire, "f-1")
 
 
 def claimer(host, task, number):

@@ -5,23 +5,14 @@ from __future__ import annotations
 import pytest
 import wires
 from gitrepo import MAIN, git
+from hostbench import main_of, moves
 
 PARTED, CONFLICTS = 20, 5
 
 
 @pytest.fixture
-def wire(tmp_path):
-    with wires.opened("path", tmp_path) as found:
-        yield found
-
-
-@pytest.fixture
 def hosts(tmp_path, wire):
-    first = wires.founded(tmp_path / "a", wire)
-    first("create", "Do it", "--id", "shared", "--next", "begin")
-    for number in range(CONFLICTS):
-        first("create", f"Do {number}", "--id", f"c-{number}", "--next", "begin")
-    return first, wires.cloned(tmp_path / "b", wire)
+    return wires.sharing(tmp_path, wire, "shared", *[f"c-{n}" for n in range(CONFLICTS)])
 
 
 def notes(host):
@@ -44,13 +35,13 @@ def test_after_a_sync_both_have_one_head_and_nothing_acknowledged_is_gone(wire, 
     for number in range(CONFLICTS):
         acknowledged += queued(away, "update", f"c-{number}", "--progress", "Half of it")
         here("done", f"c-{number}", "--result", f"out/{number}.md")
-    tip, head, moves = away.head, git(wire.bare, "rev-parse", MAIN), moved(wire)
+    tip, head, before = away.head, main_of(wire.bare), moves(wire.bare)
     told = away.run("sync", "--json")
     assert told.code == 4
-    assert moved(wire) == moves + 1  # one push
+    assert len(moves(wire.bare)) == len(before) + 1  # one push
     git(wire.bare, "merge-base", "--is-ancestor", head, MAIN)
     here("sync")
-    assert away.head == here.head == git(wire.bare, "rev-parse", MAIN)
+    assert away.head == here.head == main_of(wire.bare)
     for host in hosts:
         assert notes(host) == [
             f"{who} {number}" for who in ("here", "away") for number in range(PARTED - CONFLICTS)
@@ -73,8 +64,3 @@ def queued(host, *argv):
     assert result.envelope["remote"]["asked"] is False
     assert result.envelope["remote"]["queued"] > 0
     return [host.head]
-
-
-def moved(wire):
-    """Return how often main moved at the remote."""
-    return len((wire.bare / "logs" / MAIN).read_text().splitlines())

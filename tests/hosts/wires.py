@@ -115,6 +115,14 @@ def cloned(folder: Path, wire: Wire) -> Host:
     return Host(folder, wire)
 
 
+def sharing(folder: Path, wire: Wire, *flows: str) -> tuple[Host, Host]:
+    """Return two hosts that share flows, the first of which made them."""
+    first = founded(folder / "a", wire)
+    for flow in flows:
+        first("create", f"Do {flow}", "--id", flow, "--next", "begin")
+    return first, cloned(folder / "b", wire)
+
+
 class Agent:
     """A process that runs commands on a host, and can be killed and started again."""
 
