@@ -76,6 +76,11 @@ def is_url(text: str) -> bool:
     return "://" in text or ":" in text.partition("/")[0]
 
 
+def is_web(text: str) -> bool:
+    """Tell whether a URL is one of HTTP."""
+    return text.startswith(("http://", "https://"))
+
+
 def check_place(text: str) -> None:
     """Refuse a URL or path that Git could take for anything else. Raises Usage."""
     odd = not text or text.startswith("-") or any(ord(letter) < 32 for letter in text)  # noqa: PLR2004  control characters
@@ -96,11 +101,9 @@ def start(
     keep_open: tuple[int, ...] = (),
     feed: str | None = None,
 ) -> Ended:
-    """Run one command to its end; `keep_open` are descriptors that it shares with us.
+    """Run one command to its end, fed with a text if there is one.
 
-    `feed` is its standard input.
-
-    Raises GfsError where Git is not installed.
+    `keep_open` are descriptors that it shares with us. Raises GfsError where Git is not installed.
     """
     settings = [part for setting in _SETTINGS for part in ("-c", setting)]
     command = ["git", *settings, f"--git-dir={gitdir}", *arguments]

@@ -9,15 +9,15 @@ one of ours is named for them; neither FETCH_HEAD nor configuration is written.
 from __future__ import annotations
 
 import base64
-import random
 import re
 import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from random import random
 from urllib.parse import urlsplit
 
-from gitflowstate import cgit
+from gitflowstate import cgit, reconcile
 from gitflowstate.delivery import NotSent, Unknown
 from gitflowstate.errors import Denied, GfsError, NotFound, Rejected, Unavailable
 from gitflowstate.ports import IS_THERE, Tracked
@@ -36,7 +36,6 @@ _AUTH = re.compile(
     re.IGNORECASE,
 )
 _UNSEEN = re.compile(r"^fatal: repository '.*' not found|returned error: 404", re.MULTILINE)
-_WEB = ("http://", "https://")
 # What Git says once it has begun to send: whatever fails after that, something may have arrived.
 _SENDING = re.compile(r"objects:|^Total \d", re.MULTILINE)
 _LOCKED = re.compile(r"cannot lock ref|Unable to create .*\.lock|could not lock")
@@ -131,10 +130,11 @@ class GitRemote:
     def _fetch_into(self, name: str, into: str) -> cgit.Ended:
         """Fetch into a ref, again while another process holds that."""
         for attempt in range(_TRACKING):
+            if attempt:
+                time.sleep(reconcile.pause(attempt - 1, random()))  # noqa: S311  jitter
             ended = self.attempt(*_FETCH, "--", self._source, f"{name}:{into}")
             if ended.code == 0 or not _LOCKED.search(ended.err) or _at_home(ended.err):
                 break
-            time.sleep(random.random() * 0.02 * 2**attempt)  # noqa: S311  jitter
         return ended
 
     def push(self, name: str, old: str | None, new: str) -> str | None:
@@ -215,7 +215,7 @@ class GitRemote:
 
     def _unseen(self, err: str) -> bool:
         """Tell whether a web server says that there is nothing, which no repeat will change."""
-        return self.url.startswith(_WEB) and _UNSEEN.search(err) is not None
+        return cgit.is_web(self.url) and _UNSEEN.search(err) is not None
 
 
 def _at_home(err: str) -> GfsError | None:
@@ -269,7 +269,7 @@ def _environment(
 
 def _access(url: str) -> str:
     """Return what lets us in, by the transport of a URL."""
-    if url.startswith(("http://", "https://")):
+    if cgit.is_web(url):
         return "set GFS_GIT_TOKEN to a token that may read and write there"
     if cgit.is_url(url) and not url.startswith(("file://", "git://")):
         return "set GFS_SSH_COMMAND to an ssh with a key that may read and write there"

@@ -38,7 +38,6 @@ from gitflowstate.syscalls import (
 _ASKED = "asked"  # its time is when the remote last answered
 _SCHEMES = ("file", "git", "http", "https", "ssh")
 _SECRET = re.compile(r"[?&;][^=&;]*(?:token|secret|passw|key|auth)[^=&;]*=", re.IGNORECASE)
-_WEB = ("http://", "https://")
 _LINKS = ("objects", "refs", "packed-refs", "shallow")
 _MISSING = re.compile(
     r"does not appear to be a git repository|not found|not exported", re.IGNORECASE
@@ -65,19 +64,20 @@ def place_of(text: str, here: Path) -> str:
         return os.path.normpath(here / text)
     if "://" in text:
         _check_scheme(text)
-    if text.startswith(_WEB) and _SECRET.search(text):
+    if _tells_secrets(text):
         raise Usage(
             "the URL holds credentials, which are not kept in a file",
             hint="leave them out of it, and set GFS_GIT_TOKEN",
         )
-    if "://" in text and "@" in text.split("/")[2]:
-        user, _, _ = text.split("/")[2].rpartition("@")
-        if ":" in user or text.startswith("http"):
-            raise Usage(
-                "the URL holds credentials, which are not kept in a file",
-                hint="leave them out of it, and set GFS_GIT_TOKEN",
-            )
     return text
+
+
+def _tells_secrets(text: str) -> bool:
+    """Tell whether a URL holds a password; over HTTP a user alone may be a token."""
+    user, at, _ = text.partition("://")[2].partition("/")[0].rpartition("@")
+    if cgit.is_web(text):
+        return bool(at) or _SECRET.search(text) is not None
+    return ":" in user
 
 
 def _check_scheme(text: str) -> None:
@@ -217,10 +217,10 @@ class Transport(GitRemote):
     @cached_property
     def _web(self) -> str | None:
         """The URL to push to where that is over HTTP, as a person's settings rewrite it."""
-        if not self.url.startswith(_WEB):
+        if not cgit.is_web(self.url):
             return None
         code, out, _ = self.attempt("remote", "get-url", "--push", NAMED)
-        return out.strip() if code == 0 and out.startswith(_WEB) else None
+        return out.strip() if code == 0 and cgit.is_web(out) else None
 
     def refs(self, *names: str) -> dict[str, str]:
         """Return what each ref holds there. Raises Unavailable or Denied."""
