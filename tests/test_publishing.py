@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from fakes.gitservers import hook
 from flowrepo import Change, imported, made
 from gitrepo import MAIN, child, code_of, git
 from hostbench import gone, lost, main_of, moves, never, overtaken, pair, remote, sound, subjects
@@ -40,12 +41,6 @@ def two(tmp_path, bare):
 @pytest.fixture
 def one(two):
     return two[0]
-
-
-def hook(bare, name, script):
-    path = bare / "hooks" / name
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
 
 
 # ── the usual way ───────────────────────────────────────────────────────────────────────────────
@@ -255,12 +250,12 @@ def test_a_remote_that_says_yes_and_does_nothing_is_found_out(bare, one):
 @pytest.mark.parametrize("name", ["pre-receive", "update"])
 def test_a_hook_of_the_remote_decides(bare, one, name):
     one.create()
-    hook(bare, name, "echo not today >&2; exit 1")
+    refusing = hook(bare, name, "echo not today >&2; exit 1")
     head = one.head
     with pytest.raises(Denied, match="declined"):
         one.note("no")
     assert one.head == main_of(bare) == head
-    (bare / "hooks" / name).unlink()
+    refusing.unlink()
     one.note("yes")
     sound(bare, one)
 
@@ -272,10 +267,10 @@ def test_a_race_that_only_the_server_sees_is_run_again(bare, two):
     one.create()
     two_.refs.ask()
     sleepy = 'case "$(cat)" in *refs/heads/main*) sleep 0.3;; esac'
-    hook(bare, "pre-receive", sleepy)
+    slow = hook(bare, "pre-receive", sleepy)
     pids = [child(lambda h=h: h.note(h.folder.name)) for h in two]
     assert [code_of(pid) for pid in pids] == [0, 0]
-    (bare / "hooks/pre-receive").unlink()
+    slow.unlink()
     one.refs.ask()
     assert {note.text for note in one.store.flow("f-1").notes} == {"one", "two"}
     sound(bare, *two)

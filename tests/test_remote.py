@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from fakes.githttp import PASSWORD, GitHttp
+from fakes.gitservers import hook
 from flowrepo import Lab, imported
 from gitrepo import MAIN, git
 
@@ -115,13 +116,6 @@ def test_a_race_that_was_lost_is_a_refusal(lab, clone):
     assert origin.push(REF, None, second)
     assert origin.push(REF, third, second)
     assert origin.refs(REF) == {REF: first}
-
-
-def hook(folder, name, script):
-    path = folder / "hooks" / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
 
 
 def test_hooks_of_the_origin_count_and_those_of_the_clone_do_not(lab, clone):

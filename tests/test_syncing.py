@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from fakes.gitservers import refuse
 from flowrepo import Change, created, imported, made, put
 from gitrepo import MAIN, child, code_of, git
 from hostbench import (
@@ -200,13 +201,12 @@ def test_a_remote_that_refuses_changes_nothing_here(bare, two):
     one, two_ = two
     queue(one, "a")
     two_.note("x")
-    (bare / "hooks/pre-receive").write_text("#!/bin/sh\nexit 1\n")
-    (bare / "hooks/pre-receive").chmod(0o755)
+    refusing = refuse(bare)
     tip = one.head
     with pytest.raises(Denied):
         one.sync()
     assert one.head == tip
-    (bare / "hooks/pre-receive").unlink()
+    refusing.unlink()
     assert fates(one.sync()) == [("note", 2, 3)]
     sound(bare, *two)
 

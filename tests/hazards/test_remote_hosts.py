@@ -17,9 +17,10 @@ from pathlib import Path
 import mounts
 import pytest
 from clirun import Cli, here
+from fakes.gitservers import hook
 from flowrepo import Lab, imported, put
 from gitrepo import MAIN, child, code_of, fsck, git, overwrite
-from hostbench import main_of, remote, subjects
+from hostbench import main_of, only_forward, remote, subjects
 
 from gitflowstate import cgit, documents, identity, runlocks
 from gitflowstate.model import flow_path
@@ -45,15 +46,7 @@ def hosts(tmp_path, bare):
         cli("verify")
         assert cli.run("doctor").code == 0
         fsck(cli.gitdir)
-    for line in (bare / "logs" / MAIN).read_text().splitlines()[1:]:
-        old, new = line.split()[:2]
-        assert git(bare, "merge-base", old, new) == old
-    assert git(bare, "rev-list", "--count", "--min-parents=2", MAIN) == "0"
-
-
-def hook(bare, name, script):
-    (bare / "hooks" / name).write_text(f"#!/bin/sh\n{script}\n")
-    (bare / "hooks" / name).chmod(0o755)
+    only_forward(bare)
 
 
 def at_once(*works):

@@ -21,6 +21,7 @@ from fakes.githttp import PASSWORD, GitHttp
 from fakes.gitservers import GitDaemon, Sshd, need_sshd
 from flowrepo import revisions
 from gitrepo import MAIN, fsck, git
+from hostbench import remote
 
 KINDS = ("path", "file", "http", "password", "ssh", "git")
 AGENT = Path(__file__).with_name("agent.py")
@@ -38,10 +39,9 @@ class Wire(NamedTuple):
 @contextlib.contextmanager
 def opened(kind: str, folder: Path) -> Iterator[Wire]:
     """Yield a bare repository behind one transport; it logs how its refs move."""
-    bare = folder / "served" / "flows.git"
-    bare.parent.mkdir()
-    git(folder, "init", "-q", "--bare", bare)
-    git(bare, "config", "core.logAllRefUpdates", "always")
+    served = folder / "served"
+    served.mkdir()
+    bare = remote(served, "flows.git")
     with contextlib.ExitStack() as stack:
         yield _wire(kind, folder, bare, stack)
 
