@@ -14,11 +14,11 @@ from pathlib import Path
 
 from gitflowstate import layout, leftovers, objects, torn, upkeep
 from gitflowstate.definitions import MAIN
-from gitflowstate.errors import NotFound
+from gitflowstate.errors import NotFound, Unavailable
 from gitflowstate.findings import Finding
 from gitflowstate.git import Repository
 from gitflowstate.kinds import Time
-from gitflowstate.syscalls import calls, lstat_or_none, random_name, reported
+from gitflowstate.syscalls import calls, lstat_or_none, reported
 
 _LOCKS = ("*.lock", "refs/**/*.lock", "logs/**/*.lock", "objects/**/*.lock")
 _OWN_LOCKS = ("gfs.lock",)
@@ -127,6 +127,8 @@ def _torn(repo: Repository, at: Time) -> Iterator[Finding]:
 
 def _moved_back(repo: Repository, cut: torn.Cut, at: Time) -> str:
     name = torn.move_back(repo, cut, at)
+    if name is None:
+        return "it can be read whole by now: nothing was moved"
     return f"main is at {cut.good[:12]} again; what was above it is kept on {name}"
 
 
@@ -184,30 +186,53 @@ def _pack(path: Path) -> Iterator[Finding]:
 
 
 def _broken(gitdir: Path, path: Path, kind: str, problem: str) -> Finding:
-    def fix() -> str:
-        aside = gitdir / "gfs" / "stale"
-        aside.mkdir(parents=True, exist_ok=True)
-        moved = aside / random_name(f"{path.parent.name}{path.name}-")
-        calls.rename(str(path), str(moved))
-        return f"the file is now {moved}"
-
     return Finding(
         kind,
         problem,
         str(path),
         f"gfs doctor --fix moves it aside, so that Git can store it again; or {_CLONE}",
-        fix=fix,
+        fix=lambda: _set_aside(gitdir, path),
     )
 
 
+def _set_aside(gitdir: Path, path: Path) -> str:
+    """Move a broken object aside; a good one that took its place meanwhile stays or comes back."""
+    oid, good = f"{path.parent.name}{path.name}", "it is whole, or gone, by now: nothing was moved"
+    if objects.flaw(oid, str(path)) is None:
+        return good
+    with reported("set aside", str(path)):
+        moved = leftovers.set_aside(str(gitdir), str(path))
+        if moved is None:
+            raise Unavailable(f"a process has {path} open", hint="run the same command again")
+        if objects.flaw(oid, moved) is None:
+            with suppress(FileExistsError):
+                calls.link(moved, str(path))
+            return good
+    return f"the file is now {moved}"
+
+
 def logs(repo: Repository) -> Iterator[Finding]:
-    """Yield a reflog of main that names a commit which is not here: Git stumbles over it."""
+    """Yield a reflog of main that names a commit which is not here: Git stumbles over it.
+
+    It stays in its place while the head is not whole, since it may be all that knows an older one.
+    """
     missing = torn.unlogged(repo)
     if missing is not None:
+        whole = torn.is_whole(repo)
         yield Finding(
             "reflog",
             "the reflog of main names a commit that is not here",
             missing,
-            "gfs doctor --fix moves the reflog aside and begins another",
-            fix=lambda: f"it is now {torn.set_log_aside(repo.gitdir)}",
+            "gfs doctor --fix moves the reflog aside and begins another"
+            if whole
+            else "first mend the head: the reflog knows what came before it",
+            fix=(lambda: _log_set_aside(repo)) if whole else None,
         )
+
+
+def _log_set_aside(repo: Repository) -> str:
+    if torn.unlogged(repo) is None:
+        return "it names no such commit by now: nothing was moved"
+    if not torn.is_whole(repo):
+        raise Unavailable("the head is not whole any more", hint="run the same command again")
+    return f"it is now {torn.set_log_aside(repo.gitdir)}"

@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 from gitflowstate.errors import GfsError
 
+# What keeps the head from being read: while one of these is open, nothing else is moved.
+HEAD_KINDS = frozenset({"torn-head", "damaged-head", "pack-index"})
+
 
 class Finding(NamedTuple):
     """One thing that is wrong, or, as a `note`, one that is only worth knowing.

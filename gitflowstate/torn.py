@@ -74,6 +74,11 @@ def find(repo: Repository) -> Cut | str | None:
     return _followed(repo, start, old)
 
 
+def is_whole(repo: Repository) -> bool:
+    """Tell whether main is there and can be read whole. Raises what reading the ref raises."""
+    return find(repo) is None and repo.ref(MAIN) is not None
+
+
 def _followed(repo: Repository, start: Oid, old: Oid | None) -> Cut | str | None:
     torn: list[Torn] = []
     at: Oid | None = start
@@ -170,11 +175,17 @@ def _free_name(repo: Repository, at: Time) -> str:
     return next(each for each in chain([name], numbered) if repo.ref(each) is None)
 
 
-def move_back(repo: Repository, cut: Cut, at: Time) -> str:
+def move_back(repo: Repository, cut: Cut, at: Time) -> str | None:
     """Keep what can be read of a cut, then move main back; return the ref that keeps it.
 
-    The caller holds the repository lock. Raises Unavailable where main moved meanwhile.
+    The caller holds the repository lock. None where main is whole by now; Unavailable where it
+    moved, or where less or more of it is torn than was seen.
     """
+    now = find(repo)
+    if now is None and repo.ref(MAIN) is not None:
+        return None
+    if now != cut:
+        raise Unavailable(f"{MAIN} is not as it was seen", hint="run the same command again")
     moment = int(datetime.fromisoformat(at).timestamp())
     name = _free_name(repo, at)
     files = dict(_remains(repo, cut))
@@ -185,7 +196,7 @@ def move_back(repo: Repository, cut: Cut, at: Time) -> str:
     if not repo.publish(name, None, kept, "gfs doctor: what was cut off"):
         raise Unavailable(f"{name} is there already", hint="run the same command again")
     if cut.old is None:
-        _replace(repo.gitdir, cut.good)
+        _replace(repo, cut.good)
     else:
         back = Staged()
         back.commit, back.time = cut.good, moment
@@ -225,21 +236,29 @@ def _documents(repo: Repository, place: str, tree: Oid, good: Oid) -> Iterator[t
                 yield f"{place}/{path}", repo.blob(entry.oid, MAX_DOCUMENT + 1)
 
 
-def _replace(gitdir: Path, value: Oid) -> None:
-    """Write a ref whose own value is none, by Git's protocol: lock file, sync, rename."""
-    path = f"{gitdir}/{MAIN}"
+def _replace(repo: Repository, value: Oid) -> None:
+    """Write a ref whose own value is none, by Git's protocol: lock file, look, sync, rename."""
+    path = f"{repo.gitdir}/{MAIN}"
     with reported("write", path):
         try:
             descriptor = calls.open(f"{path}.lock", CREATE_FLAGS, 0o644)
         except FileExistsError:
             raise Unavailable(f"{MAIN} is locked by {path}.lock", hint="run it again") from None
         try:
+            _check_lies(repo)
             write_all(descriptor, f"{value}\n".encode("ascii"))
             calls.fsync(descriptor)
             calls.rename(f"{path}.lock", path)
-        except OSError:
+        except (OSError, GfsError):
             remove_quietly(f"{path}.lock")
             raise
         finally:
             calls.close(descriptor)
         fsync_folder(os.path.dirname(path))  # noqa: PTH120  plain text paths
+
+
+def _check_lies(repo: Repository) -> None:
+    """Refuse to write over a ref that holds a value after all. Raises Unavailable."""
+    with suppress(Corrupt):
+        repo.ref(MAIN)
+        raise Unavailable(f"{MAIN} is not as it was seen", hint="run the same command again")

@@ -15,10 +15,11 @@ import pytest
 import time_machine
 from clirun import here
 from flowrepo import Change, imported, put
-from gitrepo import child, code_of, fsck, git, overwrite
+from gitrepo import before, child, code_of, fsck, git, overwrite
 
 from gitflowstate import documents
 from gitflowstate.model import flow_path
+from gitflowstate.swap import Swap
 from gitflowstate.syscalls import calls
 
 OLD = 1_700_000_000
@@ -191,6 +192,101 @@ def test_an_old_tree_that_is_lost_does_not_cost_the_head(cli):
     head = cli.head
     examined(cli, "--fix")
     assert cli.head == head
+
+
+@pytest.mark.req("A6", "C-11")
+@pytest.mark.parametrize("how", ["objects", "ref"])
+def test_a6_where_the_head_is_not_mended_nothing_else_is_and_the_next_run_mends_it(
+    cli, monkeypatch, how
+):
+    monkeypatch.setattr(Swap, "patience_s", 0.05)
+    good, _ = torn(cli)
+    stray = cli.git("hash-object", "-w", "--stdin", data=b"x")
+    damaged(cli, stray)
+    if how == "ref":
+        (cli.gitdir / "refs/heads/main").write_bytes(b"")
+    held = cli.gitdir / "refs/heads/main.lock"
+    held.write_text("a push of somebody else")
+    found = examined(cli, "--fix")
+    assert "not mended: refs/heads/main is locked" in found["torn-head"]["evidence"]
+    assert [f["fixed"] for f in found.values()] == [""] * len(found)
+    assert not (cli.gitdir / "gfs/stale").exists()
+    held.unlink()
+    assert examined(cli, "--fix")["torn-head"]["fixed"]
+    assert cli.head == good
+    cli.sound(("f-1", 1))
+
+
+@pytest.mark.req("A6", "C-11")
+def test_a6_the_reflog_stays_while_the_head_hangs_on_it(cli):
+    _, oid = torn(cli)
+    (cli.gitdir / "objects" / oid[:2] / oid[2:]).unlink()
+    assert not examined(cli)["reflog"]["fixable"]
+    (cli.gitdir / "refs/heads/main").unlink()
+    log = (cli.gitdir / "logs/refs/heads/main").read_bytes()
+    assert examined(cli, "--fix")["reflog"]["fixed"] == ""
+    assert (cli.gitdir / "logs/refs/heads/main").read_bytes() == log
+
+
+@pytest.mark.req("A6", "C-11")
+@pytest.mark.parametrize("name", ["main", "main^{tree}", "nobody", "ref", "log"])
+def test_a6_what_is_whole_again_under_the_lock_stays_where_it_is(cli, name):
+    cli("note", "f-1", "kept")
+    head = cli.head
+    if name == "ref":
+        path = cli.gitdir / "refs/heads/main"
+    else:
+        other = cli.git("commit-tree", "-m", "x", "main^{tree}")
+        if name == "log":  # its newest lines name a commit that was taken back
+            cli.git("update-ref", "refs/heads/main", other)
+            cli.git("update-ref", "refs/heads/main", head)
+        oid = other if name in ("nobody", "log") else cli.git("rev-parse", name)
+        path = cli.gitdir / "objects" / oid[:2] / oid[2:]
+    good = path.read_bytes()
+    path.chmod(0o644)
+    path.unlink() if name == "log" else path.write_bytes(b"")
+    with before("link", "gc.pid.lock", lambda: path.write_bytes(good)):
+        found = examined(cli, "--fix")
+    assert found
+    assert all("nothing was moved" in f["fixed"] for f in found.values())
+    assert (path.read_bytes(), cli.head) == (good, head)
+    assert not (cli.gitdir / "gfs/stale").exists()
+    assert cli.git("for-each-ref", "refs/gfs/rescued") == ""
+    assert examined(cli) == {}
+    cli.sound(("f-1", 2))
+
+
+@pytest.mark.req("A6", "C-11")
+def test_a6_a_head_that_is_torn_otherwise_by_then_is_looked_at_again(cli):
+    good, _ = torn(cli)
+    other = cli.git("rev-parse", f"{good}:{flow_path('f-1')}")
+    with before("link", "gc.pid.lock", lambda: damaged(cli, other)):
+        found = examined(cli, "--fix")
+    assert "not as it was seen" in found["torn-head"]["evidence"]
+    assert cli.git("for-each-ref", "refs/gfs/rescued") == ""
+
+
+@pytest.mark.req("A7")
+@pytest.mark.parametrize("appears", ["other", "same"])
+def test_a7_a_ref_that_holds_a_value_again_is_not_written_over(cli, appears):
+    head, ref = cli.head, cli.gitdir / "refs/heads/main"
+    value = cli.git("rev-parse", "main~1") if appears == "other" else head
+    ref.write_bytes(b"")
+    with before("open", "refs/heads/main.lock", lambda: ref.write_text(f"{value}\n")):
+        found = examined(cli, "--fix")
+    assert "not as it was seen" in found["torn-head"]["evidence"]
+    assert cli.head == value
+    cli.sound()
+
+
+def test_an_object_that_a_process_has_open_is_left_alone(cli):
+    oid = cli.git("hash-object", "-w", "--stdin", data=b"x")
+    damaged(cli, oid)
+    path = cli.gitdir / "objects" / oid[:2] / oid[2:]
+    with path.open("rb"):
+        assert f"a process has {path} open" in examined(cli, "--fix")["empty-object"]["evidence"]
+        assert path.exists()
+    assert examined(cli, "--fix")["empty-object"]["fixed"]
 
 
 def test_an_empty_object_of_nobody_is_set_aside(cli):
@@ -368,6 +464,29 @@ def test_plain_files_that_lag_are_renewed(cli):
     assert examined(cli, "--fix")["view"]["fixed"]
     assert cli.flow("f-1")["goal"] == "Goal 1"
     assert examined(cli) == {}
+
+
+@pytest.mark.req("L24")
+def test_plain_files_that_were_renewed_are_mended_though_an_edited_one_was_kept(cli):
+    (cli.gitdir / "gfs/view").unlink()
+    edited = cli.folder / flow_path("f-1")
+    edited.write_text("my own words")
+    fixed = examined(cli, "--fix")["view"]["fixed"]
+    assert "they show the head again; " in fixed
+    assert "it is kept beside it as" in fixed
+    assert cli.flow("f-1")["goal"] == "Goal 1"
+    (kept,) = (path for path in edited.parent.iterdir() if path.read_bytes() == b"my own words")
+    assert kept.name in fixed
+    assert examined(cli) == {}
+
+
+@pytest.mark.req("L24")
+def test_plain_files_that_cannot_be_renewed_are_not_said_to_be(cli):
+    (cli.gitdir / "gfs/view").unlink()
+    shutil.rmtree(cli.folder / "flows")
+    (cli.folder / "flows").write_text("in the way")
+    found = examined(cli, "--fix")["view"]
+    assert (found["fixed"], "not mended" in found["evidence"]) == ("", True)
 
 
 @pytest.mark.req("D8")

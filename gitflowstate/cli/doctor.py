@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from gitflowstate import checkup, contents, due, location, upkeep
-from gitflowstate.cli import config, healing, output
+from gitflowstate.cli import config, healing, mending, output
 from gitflowstate.cli.recovery import exists
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import reads
@@ -45,7 +45,7 @@ def doctor(
     except NotFound:
         raise
     except GfsError as error:
-        rows.append(_row(of("repository", error)))
+        rows.append(mending.row(of("repository", error)))
     else:
         rows += _looked(place, fix=fix)
         use = _use(place)
@@ -81,14 +81,6 @@ def _tell(session: Session, rows: list[dict[str, Any]], use: dict[str, int] | No
     )
 
 
-def _row(found: Finding, fixed: str = "") -> dict[str, Any]:
-    told = found._asdict()
-    return {name: told[name] for name in ("kind", "problem", "evidence", "next", "note")} | {
-        "fixable": found.fix is not None,
-        "fixed": fixed,
-    }
-
-
 def _shown(row: dict[str, Any]) -> str:
     head = "fixed" if row["fixed"] else "note" if row["note"] else "problem"
     lines = [f"{head}: {row['problem']}", f"  {row['evidence']}"]
@@ -103,30 +95,15 @@ def _shown(row: dict[str, Any]) -> str:
 
 
 def _looked(place: location.Location, *, fix: bool) -> Iterator[dict[str, Any]]:
-    yield from _handled(place, guarded("locks", lambda: checkup.folder(place.gitdir)), fix=fix)
+    mender = mending.Mender(place.gitdir, fix=fix)
+    yield from mender.rows(guarded("locks", lambda: checkup.folder(place.gitdir)))
     try:
         repo = Repository.open(place.gitdir, trust=config.trust())
     except GfsError as error:
-        yield _row(of("repository", error))
+        yield mending.row(of("repository", error))
         return
     with repo:
-        yield from _handled(place, _opened(repo, place), fix=fix)
-
-
-def _handled(
-    place: location.Location, findings: Iterator[Finding], *, fix: bool
-) -> Iterator[dict[str, Any]]:
-    for found in findings:
-        yield _mended(place, found) if fix and found.fix else _row(found)
-
-
-def _mended(place: location.Location, found: Finding) -> dict[str, Any]:
-    assert found.fix is not None
-    try:
-        with repository_lock(place.gitdir, config.lock_timeout()):
-            return _row(found, found.fix())
-    except (GfsError, OSError) as error:
-        return _row(found._replace(evidence=f"{found.evidence}; not mended: {error}"))
+        yield from mender.rows(_opened(repo, place))
 
 
 def _opened(repo: Repository, place: location.Location) -> Iterator[Finding]:
@@ -186,10 +163,10 @@ def _view(repo: Repository, place: location.Location, head: Oid) -> Iterator[Fin
 
     def fix() -> str:
         now = repo.ref(place.ref)
-        warnings = view.repair(repo, now) if now else []
-        if warnings:
-            raise GfsError(warnings[0])
-        return "they show the head again"
+        told = view.repair(repo, now) if now else []
+        if now is None or view.head() != now:
+            raise GfsError(*told[-1:] or [f"{place.ref} is gone"])
+        return "; ".join(["they show the head again", *told])
 
     yield Finding(
         "view",
