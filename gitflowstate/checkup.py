@@ -1,32 +1,26 @@
-"""What is wrong with the folder of a flow repository: locks, access, refs, the head, and storage.
+"""What is wrong with the folder of a flow repository: locks, access, refs and the head.
 
 Rule: it works on a repository that cannot be opened, or whose head cannot be read.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
-from gitflowstate import layout, leftovers, objects, torn, upkeep
+from gitflowstate import layout, leftovers, packindex, torn
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import NotFound, Unavailable
-from gitflowstate.findings import Finding
+from gitflowstate.findings import FROM_A_CLONE, Finding
 from gitflowstate.git import Repository
 from gitflowstate.kinds import Time
-from gitflowstate.syscalls import calls, lstat_or_none, reported
+from gitflowstate.syscalls import lstat_or_none
 
 _LOCKS = ("*.lock", "refs/**/*.lock", "logs/**/*.lock", "objects/**/*.lock")
 _OWN_LOCKS = ("gfs.lock",)
 _LITTLE_SPACE = 64 << 20
-MUCH = 1 << 30  # bytes
-_FIRST, _REST = 2, 38  # digits of an id in the name of its folder, and of its file
-_CHECKSUM = 20  # bytes, at the end of a pack
-_CLONE = "fetch the object from a clone or a backup that has it; a person should look"
 
 
 # ── the folder, whether it can be opened or not ─────────────────────────────────────────────────
@@ -118,7 +112,10 @@ def _torn(repo: Repository, at: Time) -> Iterator[Finding]:
             fix=lambda: _moved_back(repo, cut, at),
         )
     elif found is not None:
-        yield Finding("torn-head", "the head cannot be read", found, _CLONE)
+        step = FROM_A_CLONE
+        if packindex.unindexed(f"{repo.gitdir}/objects/pack"):
+            step = "first let the pack have its index again, which may be all that is missing"
+        yield Finding("torn-head", "the head cannot be read", found, step)
     elif repo.ref(MAIN) is None:
         raise NotFound(
             f"{repo.gitdir} has no {MAIN}: it holds no flows", hint="gfs where; look into a backup"
@@ -132,83 +129,7 @@ def _moved_back(repo: Repository, cut: torn.Cut, at: Time) -> str:
     return f"main is at {cut.good[:12]} again; what was above it is kept on {name}"
 
 
-# ── how it is stored ────────────────────────────────────────────────────────────────────────────
-
-
-def storage(repo: Repository, sizes: upkeep.Sizes) -> Iterator[Finding]:
-    """Yield what is broken on the disk, whether anything names it or not, and what is much."""
-    gitdir, folder = repo.gitdir, repo.gitdir / "objects"
-    for first in (name for name in upkeep.names_in(str(folder)) if len(name) == _FIRST):
-        for path in (folder / first / name for name in upkeep.names_in(f"{folder}/{first}")):
-            info = lstat_or_none(str(path))
-            if info and stat.S_ISREG(info.st_mode) and len(path.name) == _REST:
-                yield from _loose(gitdir, path, empty=info.st_size == 0)
-    for name in upkeep.names_in(f"{folder}/pack"):
-        if name.endswith(".pack"):
-            yield from _pack(folder / "pack" / name)
-    if sizes.loose > upkeep.MANY_LOOSE or sizes.packs > upkeep.MANY_PACKS:
-        yield Finding(
-            "upkeep",
-            f"{sizes.loose:,} loose objects and {sizes.packs} packs: logs are slow",
-            f"{sizes.bytes >> 20} MiB",
-            "gfs gc",
-            note=True,
-        )
-    if sizes.bytes > MUCH:
-        yield Finding(
-            "disk-use",
-            f"the repository takes {sizes.bytes / (1 << 30):.1f} GiB",
-            f"{sizes.loose:,} loose objects and {sizes.packs} packs",
-            "gfs gc; large results belong into files of their own, which a flow only names",
-            note=True,
-        )
-
-
-def _loose(gitdir: Path, path: Path, *, empty: bool) -> Iterator[Finding]:
-    """Yield what is wrong with one loose object."""
-    oid = f"{path.parent.name}{path.name}"
-    if empty:
-        yield _broken(gitdir, path, "empty-object", f"object {oid} is an empty file")
-    elif (wrong := objects.flaw(oid, str(path))) is not None:
-        yield _broken(gitdir, path, "corrupt-object", f"object {oid} is corrupt: {wrong}")
-
-
-def _pack(path: Path) -> Iterator[Finding]:
-    """Yield a pack whose bytes are not those that Git wrote; one that is gone is none."""
-    total = hashlib.sha1(usedforsecurity=False)
-    with reported("read", str(path)), suppress(FileNotFoundError), path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        while left := max(0, size - _CHECKSUM - file.tell()):
-            total.update(file.read(min(left, 1 << 20)))
-        if total.digest() != file.read(_CHECKSUM):
-            what = f"the checksum of {path.name} is wrong"
-            yield Finding("corrupt-pack", what, str(path), f"git verify-pack says more; {_CLONE}")
-
-
-def _broken(gitdir: Path, path: Path, kind: str, problem: str) -> Finding:
-    return Finding(
-        kind,
-        problem,
-        str(path),
-        f"gfs doctor --fix moves it aside, so that Git can store it again; or {_CLONE}",
-        fix=lambda: _set_aside(gitdir, path),
-    )
-
-
-def _set_aside(gitdir: Path, path: Path) -> str:
-    """Move a broken object aside; a good one that took its place meanwhile stays or comes back."""
-    oid, good = f"{path.parent.name}{path.name}", "it is whole, or gone, by now: nothing was moved"
-    if objects.flaw(oid, str(path)) is None:
-        return good
-    with reported("set aside", str(path)):
-        moved = leftovers.set_aside(str(gitdir), str(path))
-        if moved is None:
-            raise Unavailable(f"a process has {path} open", hint="run the same command again")
-        if objects.flaw(oid, moved) is None:
-            with suppress(FileExistsError):
-                calls.link(moved, str(path))
-            return good
-    return f"the file is now {moved}"
+# ── the reflog ──────────────────────────────────────────────────────────────────────────────────
 
 
 def logs(repo: Repository) -> Iterator[Finding]:

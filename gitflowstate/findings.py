@@ -13,6 +13,7 @@ from gitflowstate.errors import GfsError
 
 # What keeps the head from being read: while one of these is open, nothing else is moved.
 HEAD_KINDS = frozenset({"torn-head", "damaged-head", "pack-index"})
+FROM_A_CLONE = "fetch the object from a clone or a backup that has it; a person should look"
 
 
 class Finding(NamedTuple):

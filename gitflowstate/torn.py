@@ -17,6 +17,7 @@ from itertools import chain, count, islice
 from pathlib import Path
 from typing import NamedTuple
 
+from gitflowstate import packindex
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import Corrupt, GfsError, Unavailable
 from gitflowstate.git import Oid, Repository, Staged
@@ -84,13 +85,21 @@ def _followed(repo: Repository, start: Oid, old: Oid | None) -> Cut | str | None
     at: Oid | None = start
     while at is not None and len(torn) < _MOST:
         if (whole := _flaw(repo, at)) is None:
-            return None if old and not torn else Cut(at, torn, old)
+            return None if old and not torn else _cut(repo, Cut(at, torn, old))
         if (problem := _own_flaw(repo, at)) is None:
             # Damage from before: to cut down to it would lose whole commits.
             return None if old and not torn else f"{at[:12]} is not whole: {whole}"
         torn.append(Torn(at, problem))
         at = _before(repo, at)
     return f"no whole commit was found behind {start[:12]}: {torn[0].problem}"
+
+
+def _cut(repo: Repository, cut: Cut) -> Cut | str:
+    """Return a cut, or why there is none: what is missing may be in a pack without an index."""
+    unread = packindex.unindexed(f"{repo.gitdir}/objects/pack") if cut.torn else []
+    if not unread:
+        return cut
+    return f"{cut.torn[0].problem}; it may be in {unread[0].path}, which has no usable index"
 
 
 def _own_flaw(repo: Repository, oid: Oid) -> str | None:

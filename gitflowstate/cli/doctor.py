@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from gitflowstate import checkup, contents, due, location, upkeep
+from gitflowstate import checkup, contents, due, location, storage, upkeep
+from gitflowstate.cgit import Git
 from gitflowstate.cli import config, healing, mending, output
 from gitflowstate.cli.recovery import exists
 from gitflowstate.cli.session import Session
@@ -110,10 +111,12 @@ def _opened(repo: Repository, place: location.Location) -> Iterator[Finding]:
     if place.writable:
         yield from guarded("checked-out", lambda: _writing(place))
     yield from guarded("permission", lambda: checkup.access(repo.gitdir))
+    git = Git(repo.gitdir, config.environment())
+    yield from guarded("pack-index", lambda: storage.indexes(repo, git))
     if place.ref == MAIN:
         at = config.now()
         yield from guarded("refs", lambda: healing.heads(repo, place, at=at))
-    yield from guarded("storage", lambda: checkup.storage(repo, upkeep.sizes(repo)))
+    yield from guarded("storage", lambda: storage.storage(repo, upkeep.sizes(repo)))
     yield from guarded("reflog", lambda: checkup.logs(repo))
     try:
         head = repo.ref(place.ref)
