@@ -97,6 +97,10 @@ class Repository:
         """Return whether an object is stored (its content is not checked)."""
         return self._objects.contains(oid)
 
+    def kind(self, oid: Oid) -> str:
+        """Return what an object is, such as `commit`; missing, broken or too large is Corrupt."""
+        return self._objects.kind(oid, MAX_BLOB_BYTES)
+
     def commit(self, oid: Oid) -> CommitInfo:
         """Return a commit; missing or broken is Corrupt."""
         return commits.decode(oid, self._objects.read(oid, "commit", commits.MAX_COMMIT_BYTES))

@@ -79,6 +79,13 @@ class Objects:
             raise _broken(oid, "its content has another id")
         return body
 
+    def kind(self, oid: Oid, limit: int) -> str:
+        """Return what an object is; missing, broken or too large is Corrupt."""
+        found, body = self._find(oid, limit)
+        if object_id(found, body) != oid:
+            raise _broken(oid, "its content has another id")
+        return found
+
     def contains(self, oid: Oid) -> bool:
         """Return whether an object is stored, without reading it."""
         with reported("look at", self._path(oid)):

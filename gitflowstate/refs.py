@@ -32,8 +32,18 @@ def check_name(name: str) -> None:
 
 def _is_name(name: str) -> bool:
     parts = name.split("/")
-    fine = parts[0] == "refs" and len(parts) > 2 and ".." not in name and "@{" not in name  # noqa: PLR2004  refs/<kind>/<name>
-    return fine and all(map(_is_component, parts))
+    return parts[0] == "refs" and len(parts) > 2 and is_plain(name)  # noqa: PLR2004  refs/<kind>/<name>
+
+
+def is_plain(name: str) -> bool:
+    """Tell whether Git takes every part of a name; one that it does not take it passes over."""
+    return ".." not in name and "@{" not in name and all(map(_is_component, name.split("/")))
+
+
+def value_of(raw: bytes) -> Oid | None:
+    """Return the id that the file of a ref holds, None for anything else."""
+    match = _OID.fullmatch(raw)
+    return match[1].decode("ascii") if match else None
 
 
 def _is_component(part: str) -> bool:
@@ -44,7 +54,7 @@ def _is_component(part: str) -> bool:
     )
 
 
-def _quoted(raw: bytes) -> str:
+def quoted(raw: bytes) -> str:
     """Return the beginning of what is no ref, as text."""
     return f'"{raw[:60].rstrip().decode("latin-1").encode("unicode_escape").decode("ascii")}"'
 
@@ -62,14 +72,14 @@ class Refs:
         raw = read_regular(f"{self.gitdir}/{name}", 4096)
         if raw is None:
             return self._packed(name)
-        match = _OID.fullmatch(raw)
-        if match is None:
+        value = value_of(raw)
+        if value is None:
             raise Corrupt(
-                f"{name} does not hold a commit id but {_quoted(raw)}",
+                f"{name} does not hold a commit id but {quoted(raw)}",
                 hint="Call a person: the reflog and other clones know the last value.",
                 ref=name,
             )
-        return match[1].decode("ascii")
+        return value
 
     def names(self, prefix: str) -> list[str]:
         """Return the refs below a prefix such as `refs/gfs`, in order; other files are none."""
@@ -115,7 +125,7 @@ class Refs:
                 match = _OID.fullmatch(line.removesuffix(wanted))
                 if match is None or len(line) != 40 + len(wanted):
                     raise Corrupt(
-                        f"packed-refs does not parse: {_quoted(line)}",
+                        f"packed-refs does not parse: {quoted(line)}",
                         hint="Call a person.",
                     )
                 return match[1].decode("ascii")

@@ -23,6 +23,17 @@ def index(repo: Repository, git: Git, pack: str) -> str:
     The caller holds the repository lock. Raises Corrupt where Git cannot read a pack that may hold
     what is missing, GfsError where Git is not installed.
     """
+    try:
+        return build(repo, git, pack)
+    except Corrupt as error:
+        needed = git.attempt("rev-list", "--objects", "--all", "--quiet")
+        if needed.code or not torn.is_whole(repo):
+            raise
+        return _given_up(repo, pack, error.message)
+
+
+def build(repo: Repository, git: Git, pack: str) -> str:
+    """Write the index of a pack, as `index` does. Raises Corrupt where Git cannot read the pack."""
     folder = os.path.dirname(pack)  # noqa: PTH120  plain text paths
     if pack not in {found.path for found in packindex.unindexed(folder)}:
         return "it has one by now: nothing was moved"
@@ -34,7 +45,12 @@ def index(repo: Repository, git: Git, pack: str) -> str:
             _clear(repo, packindex.index_of(pack))
         ended = git.attempt("index-pack", "-o", made, pack)  # an absolute path
         if ended.code:
-            return _given_up(repo, git, pack, last_line(ended.err))
+            raise Corrupt(
+                f"{pack} has no usable index, and git index-pack stopped: {last_line(ended.err)}",
+                hint=f"git unpack-objects -r < {pack} takes out what can be read; then a clone or "
+                "a backup may have the rest",
+                path=pack,
+            )
         with reported("write", packindex.index_of(pack)):
             fsync_file(made)
             _clear(repo, packindex.index_of(pack))
@@ -48,20 +64,12 @@ def _clear(repo: Repository, index_path: str) -> None:
         raise Unavailable(f"a process has {index_path} open", hint="run the same command again")
 
 
-def _given_up(repo: Repository, git: Git, pack: str, said: str) -> str:
-    """Move a pack aside that Git cannot read, where nothing is missing without it."""
-    needed = git.attempt("rev-list", "--objects", "--all", "--quiet")
-    if needed.code or not torn.is_whole(repo):
-        raise Corrupt(
-            f"git index-pack stopped: {said}",
-            hint=f"git unpack-objects -r < {pack} takes out what can be read; then a clone or a "
-            "backup may have the rest",
-            path=pack,
-        )
+def _given_up(repo: Repository, pack: str, said: str) -> str:
+    """Move a pack aside that Git cannot read, and without which nothing is missing."""
     _clear(repo, pack)
     if lstat_or_none(packindex.index_of(pack)):
         _clear(repo, packindex.index_of(pack))
     return (
-        f"git cannot read it ({said}), and nothing that a ref names is missing without it: it is "
-        f"kept in {repo.gitdir}/gfs/stale"
+        f"{said}; nothing that a ref names is missing without it: it is kept in "
+        f"{repo.gitdir}/gfs/stale"
     )

@@ -147,18 +147,18 @@ def _before(repo: Repository, oid: Oid) -> Oid | None:
 
 def _last_logged(repo: Repository, after: Oid | None) -> Oid | None:
     """Return the last value in the reflog, or the one before a value."""
-    for old, new in _logged(repo):
+    for old, new in logged(repo):
         if after in (None, new):
             value = new if after is None else old
             return None if value == _ZERO else value
     return None
 
 
-def _logged(repo: Repository) -> Iterator[tuple[Oid, Oid]]:
-    """Yield old and new value of each move that the reflog of main tells, newest first."""
+def logged(repo: Repository, ref: str = MAIN) -> Iterator[tuple[Oid, Oid]]:
+    """Yield old and new value of each move that the reflog of a ref tells, newest first."""
     raw = None
     with suppress(GfsError):
-        raw = read_regular(f"{repo.gitdir}/logs/{MAIN}", _LOG_LIMIT)
+        raw = read_regular(f"{repo.gitdir}/logs/{ref}", _LOG_LIMIT)
     for line in reversed((raw or b"").decode("utf-8", "replace").split("\n")):
         found = _LOG.match(line)
         if found:
@@ -167,7 +167,7 @@ def _logged(repo: Repository) -> Iterator[tuple[Oid, Oid]]:
 
 def unlogged(repo: Repository) -> Oid | None:
     """Return a commit that the newest lines of the reflog name and that is not stored."""
-    for pair in islice(_logged(repo), _MOST):
+    for pair in islice(logged(repo), _MOST):
         for oid in pair:
             if oid != _ZERO and not repo.has(oid):
                 return oid

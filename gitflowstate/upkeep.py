@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from gitflowstate import leftovers
+from gitflowstate import leftovers, packindex, reindex, roots
 from gitflowstate.cgit import Git, is_installed, last_line
 from gitflowstate.errors import Corrupt, GfsError
 from gitflowstate.git import Repository
@@ -86,10 +86,11 @@ def run(repo: Repository, environment: Mapping[str, str], timeout: float) -> Upk
     """Pack what is loose and index it; drop what is unreachable and old.
 
     Raises GfsError where Git is not installed, after what dead writers left was swept; Corrupt
-    where Git finds an object missing, and then nothing that a ref names was touched.
+    where a ref is lost or an object missing, and then nothing was removed.
     """
     if not is_installed(environment):
         with repository_lock(repo.gitdir, timeout):
+            roots.check(repo, None)
             swept = _sweep(repo)
         raise GfsError(
             f"git is not installed: nothing was packed, {swept} leftovers of dead writers went",
@@ -100,9 +101,14 @@ def run(repo: Repository, environment: Mapping[str, str], timeout: float) -> Upk
     with repository_lock(repo.gitdir, timeout) as lock:
         git = Git(repo.gitdir, environment, keep_open=(lock.descriptor,))
         before = sizes(repo)
+        indexed = [
+            f"{found.path} had no usable index: {reindex.build(repo, git, found.path)}"
+            for found in packindex.unindexed(f"{repo.gitdir}/objects/pack")
+        ]
+        roots.check(repo, git)
         swept = _sweep(repo)
         _pack(git, repo.gitdir, before)
-        warnings = _index(git, repo.gitdir)
+        warnings = [*indexed, *_index(git, repo.gitdir)]
         _run(git, "prune", f"--expire={EXPIRE}", "--no-progress")
         repo.close()
         return Upkeep(before, sizes(repo), swept, [*lock.warnings, *warnings])

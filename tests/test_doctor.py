@@ -605,7 +605,7 @@ def test_d8_a_broken_pack_is_moved_only_where_nothing_is_missing_without_it(twic
     good = pack.read_bytes()
     overwrite(pack, good[:-30])
     found = examined(cli, "--fix")
-    assert "not mended: git index-pack stopped: " in found["pack-index"]["evidence"]
+    assert "and git index-pack stopped: " in found["pack-index"]["evidence"]
     assert (found["torn-head"]["fixed"], cli.head, pack.exists()) == ("", cli.last, True)
     overwrite(pack, good)
     cli.git("index-pack", pack)
