@@ -16,10 +16,12 @@ from gitflowstate.errors import NotFound, Unavailable
 from gitflowstate.findings import FROM_A_CLONE, Finding
 from gitflowstate.git import Repository
 from gitflowstate.kinds import Time
-from gitflowstate.syscalls import lstat_or_none
+from gitflowstate.syscalls import lstat_or_none, reported
 
 _LOCKS = ("*.lock", "refs/**/*.lock", "logs/**/*.lock", "objects/**/*.lock")
 _OWN_LOCKS = ("gfs.lock",)
+# What the lock of the repository is made of; all but the first are those of `git gc`.
+_OF_THE_LOCK = ("gfs.lock", "gc.pid", "gc.pid.lock", "gfs.gc.pid")
 _LITTLE_SPACE = 64 << 20
 
 
@@ -28,8 +30,14 @@ _LITTLE_SPACE = 64 << 20
 
 def folder(gitdir: Path) -> Iterator[Finding]:
     """Yield what can be seen without opening the repository: locks and space."""
-    for path in sorted({p for pattern in _LOCKS for p in gitdir.glob(pattern)}):
-        if path.name not in _OWN_LOCKS and leftovers.is_dead(str(gitdir), str(path)):
+    for path in sorted({p for name in (*_LOCKS, *_OF_THE_LOCK) for p in gitdir.glob(name)}):
+        if (what := _no_file(path)) is not None:
+            yield _in_the_way(gitdir, path, what)
+        elif (
+            path.name.endswith(".lock")
+            and path.name not in _OWN_LOCKS
+            and leftovers.is_dead(str(gitdir), str(path))
+        ):
             yield _stale(gitdir, path)
     try:
         space = os.statvfs(gitdir)
@@ -56,6 +64,31 @@ def _stale(gitdir: Path, path: Path) -> Finding:
         f"{minutes:.0f} minutes old, and no process has it open",
         "gfs doctor --fix moves it aside",
         fix=fix,
+    )
+
+
+def _no_file(path: Path) -> str | None:
+    """Return what is where a lock file would be, None for a file or nothing."""
+    info = lstat_or_none(str(path))
+    if info is None or stat.S_ISREG(info.st_mode):
+        return None
+    return f"a {'folder' if stat.S_ISDIR(info.st_mode) else 'link or no file'}"
+
+
+def _in_the_way(gitdir: Path, path: Path, what: str) -> Finding:
+    def fix() -> str:
+        if _no_file(path) is None:
+            return "it is gone by now: nothing was moved"
+        with reported("set aside", str(path)):
+            return f"it is now {leftovers.set_aside(str(gitdir), str(path))}"
+
+    return Finding(
+        "in-the-way",
+        f"{path} is in the way: nothing can be locked there",
+        f"it is {what}, which neither Git nor gfs makes",
+        "gfs doctor --fix moves it aside",
+        fix=fix,
+        free=path.name in _OF_THE_LOCK,
     )
 
 

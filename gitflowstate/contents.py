@@ -5,6 +5,7 @@ Rule: damage is named with commit, flow and revision where they are known, and s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 from gitflowstate import handmade, history, processes
@@ -12,7 +13,7 @@ from gitflowstate.cursorstore import CursorStore, verify
 from gitflowstate.definitions import MAIN
 from gitflowstate.documents import Broken
 from gitflowstate.errors import Corrupt
-from gitflowstate.findings import Finding, guarded
+from gitflowstate.findings import FROM_A_CLONE, Finding, guarded
 from gitflowstate.git import CommitInfo, Oid, Repository
 from gitflowstate.inbox import INBOX_REF
 from gitflowstate.message import decode_trailers
@@ -21,6 +22,7 @@ from gitflowstate.store import Store
 
 CURSORS = "refs/gfs/cursors/"
 _NAMED, _MANY = 3, 20  # of many alike
+_OBJECT, _ELSEWHERE = re.compile(r"\b[0-9a-f]{40}\b"), re.compile(r"is no operation on \S+")
 
 
 # ── history and documents ───────────────────────────────────────────────────────────────────────
@@ -47,14 +49,28 @@ def past(
 
 
 def _problems(repo: Repository, report: history.Report, ref: str = MAIN) -> Iterator[Finding]:
-    for found in report.problems[:_MANY]:
-        oid, problem = found["commit"], found["problem"]
+    alike: dict[str, list[dict[str, str]]] = {}
+    for found in report.problems:
+        alike.setdefault(_cause(found["problem"]), []).append(found)
+    for group in [*alike.values()][:_MANY]:
+        first, count = group[0]["commit"], len(group)
+        which = f"{count} commits of {ref} do" if count > 1 else f"a commit of {ref} does"
+        named = [_about(repo, found["commit"]) for found in group[:_NAMED]]
+        more = [f"and {count - _NAMED} more"] * (count > _NAMED)
         yield Finding(
             "damage",
-            f"a commit of {ref} does not replay: {problem}",
-            _about(repo, oid),
-            f"git show {oid[:12]}; the bytes are left alone, and newer flows can be used",
+            f"{which} not replay: {group[0]['problem']}",
+            "; ".join([*named, *more]),
+            FROM_A_CLONE
+            if _OBJECT.search(group[0]["problem"])
+            else f"git show {first[:12]}; the bytes are left alone, and newer flows can be used",
         )
+
+
+def _cause(problem: str) -> str:
+    """Return what problems of one cause share: the object, or what no op of theirs belongs on."""
+    found = _OBJECT.search(problem) or _ELSEWHERE.search(problem)
+    return found[0] if found else problem
 
 
 def _about(repo: Repository, oid: Oid) -> str:

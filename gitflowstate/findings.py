@@ -19,7 +19,9 @@ FROM_A_CLONE = "fetch the object from a clone or a backup that has it; a person 
 class Finding(NamedTuple):
     """One thing that is wrong, or, as a `note`, one that is only worth knowing.
 
-    `fix` mends it and returns what it did.
+    `fix` mends it and returns what it did, under the lock of the repository; `free` is for what
+    keeps that lock from being taken. A `bare` one is no more than an error that ended a part of
+    the examination: it says nothing where another says as much.
     """
 
     kind: str
@@ -28,11 +30,13 @@ class Finding(NamedTuple):
     next: str
     note: bool = False
     fix: Callable[[], str] | None = None
+    free: bool = False
+    bare: bool = False
 
 
 def of(kind: str, error: GfsError) -> Finding:
     """Return the finding that an error is."""
-    return Finding(kind, error.message, error.name, error.hint)
+    return Finding(kind, error.message, error.name, error.hint, bare=True)
 
 
 def guarded(kind: str, findings: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:

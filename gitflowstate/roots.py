@@ -145,9 +145,18 @@ def _read(repo: Repository, name: str) -> Iterator[Root | Finding]:
     elif value is None or value == _ZERO:
         _, last = next(torn.logged(repo, name), ("", ""))
         known = f"{path}; its reflog ends at {last}" if last else path
-        yield Finding("ref", f"{name} does not hold a commit id but {quoted(raw)}", known, _ASK)
+        what = f"{name} does not hold a commit id but {quoted(raw)}"
+        yield Finding("ref", what, known, _anew(name) or _ASK)
     else:
         yield Root(name, value)
+
+
+def _anew(name: str) -> str:
+    """Return how a cursor that cannot be read is kept aside and begun anew; "" for other refs."""
+    if not name.startswith(_CURSORS) or name == INBOX_REF:
+        return ""
+    channel = name.removeprefix(_CURSORS)
+    return f"gfs watch {channel} --once keeps it aside, and goes on from what the channel shows"
 
 
 def _judged(repo: Repository, root: Root, names: set[str]) -> Iterator[Finding]:

@@ -23,6 +23,7 @@ from gitflowstate.errors import Corrupt, GfsError, Unavailable
 from gitflowstate.git import Oid, Repository, Staged
 from gitflowstate.governed import GOVERNED
 from gitflowstate.kinds import MAX_DOCUMENT, Time
+from gitflowstate.refs import Refs
 from gitflowstate.syscalls import (
     CREATE_FLAGS,
     calls,
@@ -248,6 +249,7 @@ def _documents(repo: Repository, place: str, tree: Oid, good: Oid) -> Iterator[t
 def _replace(repo: Repository, value: Oid) -> None:
     """Write a ref whose own value is none, by Git's protocol: lock file, look, sync, rename."""
     path = f"{repo.gitdir}/{MAIN}"
+    Refs(str(repo.gitdir)).refuse_links(MAIN)  # it would be another repository's
     with reported("write", path):
         try:
             descriptor = calls.open(f"{path}.lock", CREATE_FLAGS, 0o644)

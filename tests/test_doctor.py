@@ -331,6 +331,45 @@ def test_locks_that_may_be_in_use_are_left_alone(cli, held):
     path.unlink()
 
 
+WAYS = ["refs/heads/main.lock", "gc.pid", "gc.pid.lock", "gfs.gc.pid", "gfs.lock", "HEAD.lock"]
+
+
+@pytest.mark.req("L5", "L22")
+@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("what", ["folder", "link"])
+def test_l5_what_is_no_lock_file_and_stands_in_its_place_is_moved_aside(cli, tmp_path, name, what):
+    path = cli.gitdir / name
+    path.unlink(missing_ok=True)
+    if what == "folder":
+        path.mkdir()
+        (path / "note").write_text("whose is this?")
+    else:
+        path.symlink_to(tmp_path)
+    found = examined(cli)["in-the-way"]
+    assert str(path) in found["problem"]
+    assert "gfs/stale" in examined(cli, "--fix")["in-the-way"]["fixed"]
+    (kept,) = (each for each in cli.gitdir.glob("gfs/stale/*"))
+    assert kept.is_symlink() if what == "link" else (kept / "note").exists()
+    assert tmp_path.exists()
+    assert examined(cli) == {}
+    cli.sound()
+
+
+@pytest.mark.req("L5")
+def test_l5_a_lock_that_took_such_a_place_meanwhile_stays(cli):
+    path = cli.gitdir / "refs/heads/main.lock"
+    path.mkdir()
+
+    def taken():
+        path.rmdir()
+        path.write_text("a push")
+
+    with before("link", "gc.pid.lock", taken):
+        assert "nothing was moved" in examined(cli, "--fix")["in-the-way"]["fixed"]
+    assert path.read_text() == "a push"
+    path.unlink()
+
+
 # ── what cannot be opened, or not be written ────────────────────────────────────────────────────
 
 
@@ -379,6 +418,101 @@ def test_d6_a_head_elsewhere_a_branch_that_is_gone_and_replaced_objects(cli):
     assert "refs/replace/" in found["replace-ref"]["evidence"]
     cli.git("update-ref", "-d", "refs/heads/main")
     assert "has no refs/heads/main" in examined(cli)["refs"]["problem"]
+
+
+REFS = {
+    "empty": ("refs/heads/other", lambda path: path.write_bytes(b"")),
+    "symbolic": ("refs/gfs/x", lambda path: path.write_text("ref: refs/heads/main\n")),
+    "nowhere": ("refs/heads/other", lambda path: path.write_text("ref: refs/heads/none\n")),
+    "of nothing": ("refs/tags/other", lambda path: path.write_text("1" * 40)),
+    "garbage": ("packed-refs", lambda path: path.write_bytes(b"# pack-refs with: sorted \n??\n")),
+    "no packed ones": ("packed-refs", lambda path: path.write_bytes(b"")),
+}
+
+
+@pytest.mark.req("D13", "D6", "L22")
+@pytest.mark.parametrize("how", REFS)
+def test_d13_where_gc_or_a_backup_stops_at_a_ref_doctor_names_it(cli, tmp_path, how):
+    name, damage = REFS[how]
+    path = cli.gitdir / name
+    path.parent.mkdir(exist_ok=True)
+    damage(path)
+    found = examined(cli)
+    (kind,) = found
+    told = found[kind]["problem"] + found[kind]["evidence"]
+    assert name in told
+    assert cli.refuses(6, "gc")["message"] == (
+        f"nothing was removed: {found[kind]['problem']} ({found[kind]['evidence']})"
+    )
+    copy = cli.run("backup", tmp_path / "copy.bundle")
+    assert copy.code == 0 or name in copy.err
+    assert examined(cli, "--fix") == found
+
+
+def test_a_ref_of_which_only_the_reflog_is_left_is_found(cli):
+    oid = cli.git("commit-tree", "-m", "only here", "main^{tree}")
+    cli.git("update-ref", "--create-reflog", "refs/gfs/x", oid)
+    assert examined(cli) == {}
+    (cli.gitdir / "refs/gfs/x").unlink()
+    found = examined(cli)["lost-ref"]
+    assert f"git branch NAME {oid}" in found["next"]
+    cli.git("branch", "found", oid)
+    assert examined(cli) == {}
+
+
+# ── one cause, one finding ──────────────────────────────────────────────────────────────────────
+
+
+def every(cli):
+    """Return each problem that is told; a note is none."""
+    found = cli.run("doctor", "--json").error["details"]["findings"]
+    return [each for each in found if not each["note"]]
+
+
+@pytest.mark.req("D8")
+@pytest.mark.parametrize(
+    "name", ["main^{tree}:flows", "main~1^{tree}:flows", "main^{tree}:archive"]
+)
+def test_d8_one_tree_that_is_missing_is_one_finding(watched, name):
+    cli = watched
+    cli("note", "f-1", "one")
+    cli("note", "f-1", "two")
+    oid = cli.git("rev-parse", name)
+    (cli.gitdir / "objects" / oid[:2] / oid[2:]).unlink()
+    (found,) = every(cli)
+    assert oid in found["problem"] + found["evidence"]
+
+
+@pytest.mark.req("D8")
+@pytest.mark.parametrize("text", ["", "not a commit", "1" * 40])
+def test_d8_one_ref_of_a_cursor_that_is_broken_is_one_finding(watched, text):
+    watched("note", "f-1", "the plain files follow")
+    (watched.gitdir / "refs/gfs/cursors/team").write_text(text)
+    (found,) = every(watched)
+    assert "refs/gfs/cursors/team" in found["problem"]
+
+
+@pytest.mark.req("D8")
+def test_d8_many_commits_that_fail_alike_are_one_finding(watched):
+    cli = watched
+    cli("note", "f-1", "the plain files follow")
+    cli.git("update-ref", "refs/gfs/cursors/team", "main~1")
+    count = len(cli.git("rev-list", "main~2").splitlines())  # the one after it has no op
+    alike, other = every(cli)
+    assert alike["problem"].startswith(f"{count} commits of refs/gfs/cursors/team do not replay: ")
+    assert alike["evidence"].endswith(f"; and {count - 3} more")
+    assert "holds no cursor" in other["problem"]
+
+
+@pytest.mark.req("D8")
+def test_d8_different_damage_is_not_one_finding(watched):
+    cli = watched
+    for number in range(4):
+        cli("note", "f-1", f"{number}")
+    for name in ("main~1^{tree}", "main~3^{tree}"):
+        oid = cli.git("rev-parse", name)
+        (cli.gitdir / "objects" / oid[:2] / oid[2:]).unlink()
+    assert len(every(cli)) == 2
 
 
 # ── documents, people and channels ──────────────────────────────────────────────────────────────

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from gitflowstate import checkup, contents, due, location, storage, upkeep
-from gitflowstate.cgit import Git
+from gitflowstate import checkup, contents, due, location, roots, storage, upkeep
+from gitflowstate.cgit import Git, is_installed
 from gitflowstate.cli import config, healing, mending, output
 from gitflowstate.cli.recovery import exists
 from gitflowstate.cli.session import Session
@@ -116,6 +116,9 @@ def _opened(repo: Repository, place: location.Location) -> Iterator[Finding]:
     if place.ref == MAIN:
         at = config.now()
         yield from guarded("refs", lambda: healing.heads(repo, place, at=at))
+    if place.writable:
+        at_hand = git if is_installed(config.environment()) else None
+        yield from guarded("ref", lambda: roots.flaws(repo, at_hand))
     yield from guarded("storage", lambda: storage.storage(repo, upkeep.sizes(repo)))
     yield from guarded("reflog", lambda: checkup.logs(repo))
     try:

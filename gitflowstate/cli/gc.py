@@ -22,9 +22,9 @@ def gc(
     """Pack the repository and index it for quick logs; nothing that a ref names is lost.
 
     Of what no ref names, only what is older than two weeks goes; and nothing at all where a ref
-    seems to be lost (6). It needs git, packs nothing without (1), and may be interrupted. gfs work and gfs watch do it when idle. With
-    --outputs nothing is packed: what processes wrote goes once they ended a day ago and their end
-    was seen; the records of them stay.
+    seems to be lost (6). It needs git, packs nothing without (1), and may be interrupted at any
+    moment. gfs work and gfs watch do it when idle. With --outputs nothing is packed: what processes
+    wrote goes once they ended a day ago and their end was seen; the records of them stay.
 
     Example: gfs gc
     """

@@ -6,7 +6,9 @@ the head is found by.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,10 @@ from gitflowstate.cli import config
 from gitflowstate.errors import GfsError
 from gitflowstate.findings import HEAD_KINDS, Finding
 from gitflowstate.locks import repository_lock
+
+_OID = re.compile(r"\b[0-9a-f]{40}\b")
+# An object that a ref names at once, and what is said of the same object from further away.
+_CAUSES, _EFFECTS = {"torn-head", "damaged-head", "ref"}, {"damage", "cursor"}
 
 
 def row(found: Finding, fixed: str = "") -> dict[str, Any]:
@@ -25,22 +31,38 @@ def row(found: Finding, fixed: str = "") -> dict[str, Any]:
     }
 
 
+def _is_told(found: Finding, told: list[Finding]) -> bool:
+    """Tell whether a finding only repeats, or follows from, what was told before."""
+    if found.bare and any(found.problem in f"{each.problem} {each.evidence}" for each in told):
+        return True
+    causes = (each.evidence for each in told if each.kind in _CAUSES)
+    lost = {oid for evidence in causes for oid in _OID.findall(evidence)}
+    return found.kind in _EFFECTS and not lost.isdisjoint(_OID.findall(found.problem))
+
+
 class Mender:
     """One run over the findings of a repository; with `fix` they are mended."""
 
     def __init__(self, gitdir: Path, *, fix: bool) -> None:
         self._gitdir = gitdir
         self._fix = fix
+        self._open: list[Finding] = []  # what was told, and stands
 
     def rows(self, findings: Iterator[Finding]) -> Iterator[dict[str, Any]]:
         """Yield each finding, mended where that is asked for and can be."""
         for found in findings:
-            yield self._mended(found) if self._fix and found.fix else row(found)
+            if _is_told(found, self._open):
+                continue
+            told = self._mended(found) if self._fix and found.fix else row(found)
+            if not found.note and not told["fixed"]:
+                self._open.append(found)
+            yield told
 
     def _mended(self, found: Finding) -> dict[str, Any]:
         assert found.fix is not None
         try:
-            with repository_lock(self._gitdir, config.lock_timeout()):
+            lock = repository_lock(self._gitdir, config.lock_timeout())
+            with nullcontext() if found.free else lock:
                 return row(found, found.fix())
         except (GfsError, OSError) as error:
             if found.kind in HEAD_KINDS:
