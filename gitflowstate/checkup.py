@@ -69,7 +69,8 @@ def _stale(gitdir: Path, path: Path) -> Finding:
 
 def _no_file(path: Path) -> str | None:
     """Return what is where a lock file would be, None for a file or nothing."""
-    info = lstat_or_none(str(path))
+    with reported("look at", str(path)):
+        info = lstat_or_none(str(path))
     if info is None or stat.S_ISREG(info.st_mode):
         return None
     return f"a {'folder' if stat.S_ISDIR(info.st_mode) else 'link or no file'}"

@@ -65,8 +65,8 @@ def _looked(folder: str) -> Iterator[Unindexed]:
         if name.endswith(".pack"):
             path = f"{folder}/{name}"
             with reported("read", path):
-                why = _flaw(path)
-            if why is not None and lstat_or_none(path) is not None:
+                why = _flaw(path) if lstat_or_none(path) is not None else None
+            if why is not None:
                 yield Unindexed(path, why)
 
 

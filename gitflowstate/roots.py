@@ -13,10 +13,8 @@ import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gitflowstate import torn, wholeness
+from gitflowstate import sightings, torn, wholeness
 from gitflowstate.cgit import Git, last_line
-from gitflowstate.cursors import cursor_ref
-from gitflowstate.cursorstore import CursorStore
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import Corrupt
 from gitflowstate.findings import FROM_A_CLONE, Finding
@@ -24,10 +22,8 @@ from gitflowstate.git import Oid, Repository
 from gitflowstate.inbox import INBOX_REF
 from gitflowstate.refs import is_plain, quoted, value_of
 from gitflowstate.syscalls import calls, lstat_or_none, read_regular, reported
-from gitflowstate.view import View
 
 _OURS = "refs/gfs/"
-_CURSORS = cursor_ref("")
 _CLONED = "refs/remotes/"  # there Git itself leaves a symbolic ref that leads nowhere
 _ZERO = "0" * 40
 _LIMIT, _LOG_LIMIT = 64 << 20, 256 << 20
@@ -153,9 +149,9 @@ def _read(repo: Repository, name: str) -> Iterator[Root | Finding]:
 
 def _anew(name: str) -> str:
     """Return how a cursor that cannot be read is kept aside and begun anew; "" for other refs."""
-    if not name.startswith(_CURSORS) or name == INBOX_REF:
+    if not name.startswith(sightings.CURSORS) or name == INBOX_REF:
         return ""
-    channel = name.removeprefix(_CURSORS)
+    channel = name.removeprefix(sightings.CURSORS)
     return f"gfs watch {channel} --once keeps it aside, and goes on from what the channel shows"
 
 
@@ -218,7 +214,7 @@ def moved_back(repo: Repository, git: Git) -> Iterator[Finding]:
     logged = {oid for pair in moves for oid in pair}
     if moves and main not in moves[0] and _is_lost(repo, git, moves[0][1]):
         yield _was_at(main, moves[0][1], "its reflog ends there")
-    for oid, where in _seen(repo):
+    for oid, where in sightings.of_main(repo):
         if oid not in logged and _is_lost(repo, git, oid):
             yield _was_at(main, oid, where)
 
@@ -226,18 +222,6 @@ def moved_back(repo: Repository, git: Git) -> Iterator[Finding]:
 def _was_at(main: Oid | None, oid: Oid, where: str) -> Finding:
     what = f"{MAIN} is at {(main or '')[:12]}, and no ref leads to {oid[:12]}, where it was"
     return Finding("lost-ref", what, where, _keeping(oid))
-
-
-def _seen(repo: Repository) -> Iterator[tuple[Oid, str]]:
-    """Yield what the plain files and the cursors have seen main at."""
-    shown = View(repo.gitdir, repo.gitdir).head()
-    if shown is not None:
-        yield shown, "the plain files show it"
-    for name in repo.refs(_CURSORS.rstrip("/")):
-        if name != INBOX_REF:
-            cursor = CursorStore(repo, name.removeprefix(_CURSORS)).load()
-            if cursor is not None and cursor.head is not None:
-                yield cursor.head, f"{name} has seen it"
 
 
 def _is_lost(repo: Repository, git: Git, oid: Oid) -> bool:

@@ -8,12 +8,13 @@ folder that had to be made).
 from __future__ import annotations
 
 import os
+import stat
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn, Self
 
 from gitflowstate import leftovers
-from gitflowstate.errors import GfsError, Unavailable, Uncertain
+from gitflowstate.errors import Denied, GfsError, Unavailable, Uncertain
 from gitflowstate.refs import check_name
 from gitflowstate.syscalls import (
     CREATE_FLAGS,
@@ -97,8 +98,8 @@ class Swap:
     def run(self, old: Oid | None, new: Oid, reflog: Reflog) -> bool:
         """Move the ref; return whether `new` is now in its history.
 
-        Unavailable while a living process holds the ref's lock file; Uncertain if the ref is
-        moved and the disk then failed.
+        Unavailable while a living process holds the ref's lock file, Denied where that is no
+        file; Uncertain if the ref is moved and the disk then failed.
         """
         self._old, self._new = old, new
         with reported("write", self._private):
@@ -145,6 +146,12 @@ class Swap:
 
     def _refuse_held(self) -> NoReturn:
         info = lstat_or_none(self._lock)
+        if info is not None and not stat.S_ISREG(info.st_mode):
+            raise Denied(
+                f"{self._name} cannot be locked: {self._lock} is not a regular file",
+                hint="gfs doctor --fix moves it aside; ask who put it there.",
+                path=self._lock,
+            )
         age = "" if info is None else f", {leftovers.age_s(info):.0f} s old"
         raise Unavailable(
             f"{self._name} is locked by {self._lock}{age}",

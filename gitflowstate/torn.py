@@ -17,7 +17,7 @@ from itertools import chain, count, islice
 from pathlib import Path
 from typing import NamedTuple
 
-from gitflowstate import packindex
+from gitflowstate import packindex, sightings
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import Corrupt, GfsError, Unavailable
 from gitflowstate.git import Oid, Repository, Staged
@@ -70,10 +70,35 @@ def find(repo: Repository) -> Cut | str | None:
             return None
     except Corrupt as error:
         lies = error.message
-    start = old or _last_logged(repo, None)
-    if start is None:
+    if old is not None:
+        return _followed(repo, old, old)
+    logged_last = _last_logged(repo, None)
+    if logged_last is None:
         return f"{lies}; its reflog does not name a commit"
-    return _followed(repo, start, old)
+    start = _newest(repo, logged_last)
+    if start is None:
+        return f"{lies}; its reflog ends at {logged_last}, and something else has seen it elsewhere"
+    return _followed(repo, start, None)
+
+
+def _newest(repo: Repository, last: Oid) -> Oid | None:
+    """Return the newest commit that a lost main was seen at; None where two are on different ways.
+
+    The end of a reflog may be lost as well: it is not synced.
+    """
+    try:
+        repo.commit(last)
+    except Corrupt:
+        return last  # torn itself: its reflog leads back from there
+    newest = last
+    with suppress(Corrupt):  # of a cursor that cannot be read
+        for oid, _ in sightings.of_main(repo):
+            if not repo.has(oid) or repo.is_within(oid, newest):
+                continue
+            if not repo.is_within(newest, oid):
+                return None
+            newest = oid
+    return newest
 
 
 def is_whole(repo: Repository) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import re
 import shutil
 import signal
 import zlib
@@ -14,76 +13,20 @@ import clirun
 import pytest
 import time_machine
 from clirun import here
-from flowrepo import Change, imported, put
-from gitrepo import before, child, code_of, fsck, git, overwrite
+from examining import damaged, examined, made, torn, watched
+from flowrepo import imported, put
+from gitrepo import child, code_of, fsck, git, overwrite
 
-from gitflowstate import documents
 from gitflowstate.model import flow_path
-from gitflowstate.swap import Swap
 from gitflowstate.syscalls import calls
 
 OLD = 1_700_000_000
-# As `clirun.HARMFUL`, but for the words of our own verbs that take nothing away.
-HARMFUL = re.compile(
-    r"\bgit(?: -\S+)* +(?:reset|checkout|clean|restore|prune|gc|rm|update-ref)\b|\brm\b"
-    r"|\bforce|\boverwrit|\bdelet|\bremov|--hard|\bpush -f",
-    re.IGNORECASE,
-)
 
 
 @pytest.fixture
 def cli(tmp_path):
     """Return the command line on a repository with three flows, one of them archived."""
-    found = clirun.made(tmp_path / "work")
-    for number in (1, 2, 3):
-        found("create", f"Goal {number}", "--id", f"f-{number}", "--next", "Read")
-    (tmp_path / "r").write_text("result")
-    found("done", "f-3", "--result", tmp_path / "r")
-    return found
-
-
-def photograph(folder):
-    return {
-        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
-        for path in sorted(folder.rglob("*"))
-        if not path.name.startswith("gfs.lock")
-    }
-
-
-def examined(cli, *options, env=None):
-    """Return the findings by kind; without --fix nothing is written, and both forms agree."""
-    documents._memo.clear()  # as in a process of its own
-    before = photograph(cli.folder)
-    told = cli.run("doctor", *options, "--json", env=env).envelope
-    findings = told["data"]["findings"] if told["ok"] else told["error"]["details"]["findings"]
-    still = [f for f in findings if not f["note"] and not f["fixed"]]
-    assert told["ok"] == (not still)
-    if "--fix" not in options:
-        assert photograph(cli.folder) == before
-        said = cli.run("doctor", *options, env=env)
-        assert said.code == (1 if still else 0)
-        assert "Traceback" not in said.err
-        for found in findings:
-            assert found["problem"]
-            assert found["evidence"]
-            assert found["problem"].split("\n")[0] in said.out
-    for found in findings:
-        assert not HARMFUL.search(found["next"]), found
-    return {found["kind"]: found for found in findings}
-
-
-def damaged(cli, name, data=b""):
-    """Write over the object that a revision names; return its id."""
-    oid = cli.git("rev-parse", name)
-    overwrite(cli.gitdir / "objects" / oid[:2] / oid[2:], data)
-    return oid
-
-
-def torn(cli):
-    """Leave an update whose objects did not reach the disk; return (good, torn)."""
-    good = cli.head
-    cli("note", "f-1", "lost")
-    return good, damaged(cli, "main")
+    return made(tmp_path)
 
 
 def test_a_sound_repository_has_no_findings(cli):
@@ -194,101 +137,6 @@ def test_an_old_tree_that_is_lost_does_not_cost_the_head(cli):
     assert cli.head == head
 
 
-@pytest.mark.req("A6", "C-11")
-@pytest.mark.parametrize("how", ["objects", "ref"])
-def test_a6_where_the_head_is_not_mended_nothing_else_is_and_the_next_run_mends_it(
-    cli, monkeypatch, how
-):
-    monkeypatch.setattr(Swap, "patience_s", 0.05)
-    good, _ = torn(cli)
-    stray = cli.git("hash-object", "-w", "--stdin", data=b"x")
-    damaged(cli, stray)
-    if how == "ref":
-        (cli.gitdir / "refs/heads/main").write_bytes(b"")
-    held = cli.gitdir / "refs/heads/main.lock"
-    held.write_text("a push of somebody else")
-    found = examined(cli, "--fix")
-    assert "not mended: refs/heads/main is locked" in found["torn-head"]["evidence"]
-    assert [f["fixed"] for f in found.values()] == [""] * len(found)
-    assert not (cli.gitdir / "gfs/stale").exists()
-    held.unlink()
-    assert examined(cli, "--fix")["torn-head"]["fixed"]
-    assert cli.head == good
-    cli.sound(("f-1", 1))
-
-
-@pytest.mark.req("A6", "C-11")
-def test_a6_the_reflog_stays_while_the_head_hangs_on_it(cli):
-    _, oid = torn(cli)
-    (cli.gitdir / "objects" / oid[:2] / oid[2:]).unlink()
-    assert not examined(cli)["reflog"]["fixable"]
-    (cli.gitdir / "refs/heads/main").unlink()
-    log = (cli.gitdir / "logs/refs/heads/main").read_bytes()
-    assert examined(cli, "--fix")["reflog"]["fixed"] == ""
-    assert (cli.gitdir / "logs/refs/heads/main").read_bytes() == log
-
-
-@pytest.mark.req("A6", "C-11")
-@pytest.mark.parametrize("name", ["main", "main^{tree}", "nobody", "ref", "log"])
-def test_a6_what_is_whole_again_under_the_lock_stays_where_it_is(cli, name):
-    cli("note", "f-1", "kept")
-    head = cli.head
-    if name == "ref":
-        path = cli.gitdir / "refs/heads/main"
-    else:
-        other = cli.git("commit-tree", "-m", "x", "main^{tree}")
-        if name == "log":  # its newest lines name a commit that was taken back
-            cli.git("update-ref", "refs/heads/main", other)
-            cli.git("update-ref", "refs/heads/main", head)
-        oid = other if name in ("nobody", "log") else cli.git("rev-parse", name)
-        path = cli.gitdir / "objects" / oid[:2] / oid[2:]
-    good = path.read_bytes()
-    path.chmod(0o644)
-    path.unlink() if name == "log" else path.write_bytes(b"")
-    with before("link", "gc.pid.lock", lambda: path.write_bytes(good)):
-        found = examined(cli, "--fix")
-    assert found
-    assert all("nothing was moved" in f["fixed"] for f in found.values())
-    assert (path.read_bytes(), cli.head) == (good, head)
-    assert not (cli.gitdir / "gfs/stale").exists()
-    assert cli.git("for-each-ref", "refs/gfs/rescued") == ""
-    assert examined(cli) == {}
-    cli.sound(("f-1", 2))
-
-
-@pytest.mark.req("A6", "C-11")
-def test_a6_a_head_that_is_torn_otherwise_by_then_is_looked_at_again(cli):
-    good, _ = torn(cli)
-    other = cli.git("rev-parse", f"{good}:{flow_path('f-1')}")
-    with before("link", "gc.pid.lock", lambda: damaged(cli, other)):
-        found = examined(cli, "--fix")
-    assert "not as it was seen" in found["torn-head"]["evidence"]
-    assert cli.git("for-each-ref", "refs/gfs/rescued") == ""
-
-
-@pytest.mark.req("A7")
-@pytest.mark.parametrize("appears", ["other", "same"])
-def test_a7_a_ref_that_holds_a_value_again_is_not_written_over(cli, appears):
-    head, ref = cli.head, cli.gitdir / "refs/heads/main"
-    value = cli.git("rev-parse", "main~1") if appears == "other" else head
-    ref.write_bytes(b"")
-    with before("open", "refs/heads/main.lock", lambda: ref.write_text(f"{value}\n")):
-        found = examined(cli, "--fix")
-    assert "not as it was seen" in found["torn-head"]["evidence"]
-    assert cli.head == value
-    cli.sound()
-
-
-def test_an_object_that_a_process_has_open_is_left_alone(cli):
-    oid = cli.git("hash-object", "-w", "--stdin", data=b"x")
-    damaged(cli, oid)
-    path = cli.gitdir / "objects" / oid[:2] / oid[2:]
-    with path.open("rb"):
-        assert f"a process has {path} open" in examined(cli, "--fix")["empty-object"]["evidence"]
-        assert path.exists()
-    assert examined(cli, "--fix")["empty-object"]["fixed"]
-
-
 def test_an_empty_object_of_nobody_is_set_aside(cli):
     oid = cli.git("hash-object", "-w", "--stdin", data=b"x")
     damaged(cli, oid)
@@ -328,45 +176,6 @@ def test_locks_that_may_be_in_use_are_left_alone(cli, held):
     if not held:
         assert examined(cli, "--fix") == {}
     assert path.exists()
-    path.unlink()
-
-
-WAYS = ["refs/heads/main.lock", "gc.pid", "gc.pid.lock", "gfs.gc.pid", "gfs.lock", "HEAD.lock"]
-
-
-@pytest.mark.req("L5", "L22")
-@pytest.mark.parametrize("name", WAYS)
-@pytest.mark.parametrize("what", ["folder", "link"])
-def test_l5_what_is_no_lock_file_and_stands_in_its_place_is_moved_aside(cli, tmp_path, name, what):
-    path = cli.gitdir / name
-    path.unlink(missing_ok=True)
-    if what == "folder":
-        path.mkdir()
-        (path / "note").write_text("whose is this?")
-    else:
-        path.symlink_to(tmp_path)
-    found = examined(cli)["in-the-way"]
-    assert str(path) in found["problem"]
-    assert "gfs/stale" in examined(cli, "--fix")["in-the-way"]["fixed"]
-    (kept,) = (each for each in cli.gitdir.glob("gfs/stale/*"))
-    assert kept.is_symlink() if what == "link" else (kept / "note").exists()
-    assert tmp_path.exists()
-    assert examined(cli) == {}
-    cli.sound()
-
-
-@pytest.mark.req("L5")
-def test_l5_a_lock_that_took_such_a_place_meanwhile_stays(cli):
-    path = cli.gitdir / "refs/heads/main.lock"
-    path.mkdir()
-
-    def taken():
-        path.rmdir()
-        path.write_text("a push")
-
-    with before("link", "gc.pid.lock", taken):
-        assert "nothing was moved" in examined(cli, "--fix")["in-the-way"]["fixed"]
-    assert path.read_text() == "a push"
     path.unlink()
 
 
@@ -420,101 +229,6 @@ def test_d6_a_head_elsewhere_a_branch_that_is_gone_and_replaced_objects(cli):
     assert "has no refs/heads/main" in examined(cli)["refs"]["problem"]
 
 
-REFS = {
-    "empty": ("refs/heads/other", lambda path: path.write_bytes(b"")),
-    "symbolic": ("refs/gfs/x", lambda path: path.write_text("ref: refs/heads/main\n")),
-    "nowhere": ("refs/heads/other", lambda path: path.write_text("ref: refs/heads/none\n")),
-    "of nothing": ("refs/tags/other", lambda path: path.write_text("1" * 40)),
-    "garbage": ("packed-refs", lambda path: path.write_bytes(b"# pack-refs with: sorted \n??\n")),
-    "no packed ones": ("packed-refs", lambda path: path.write_bytes(b"")),
-}
-
-
-@pytest.mark.req("D13", "D6", "L22")
-@pytest.mark.parametrize("how", REFS)
-def test_d13_where_gc_or_a_backup_stops_at_a_ref_doctor_names_it(cli, tmp_path, how):
-    name, damage = REFS[how]
-    path = cli.gitdir / name
-    path.parent.mkdir(exist_ok=True)
-    damage(path)
-    found = examined(cli)
-    (kind,) = found
-    told = found[kind]["problem"] + found[kind]["evidence"]
-    assert name in told
-    assert cli.refuses(6, "gc")["message"] == (
-        f"nothing was removed: {found[kind]['problem']} ({found[kind]['evidence']})"
-    )
-    copy = cli.run("backup", tmp_path / "copy.bundle")
-    assert copy.code == 0 or name in copy.err
-    assert examined(cli, "--fix") == found
-
-
-def test_a_ref_of_which_only_the_reflog_is_left_is_found(cli):
-    oid = cli.git("commit-tree", "-m", "only here", "main^{tree}")
-    cli.git("update-ref", "--create-reflog", "refs/gfs/x", oid)
-    assert examined(cli) == {}
-    (cli.gitdir / "refs/gfs/x").unlink()
-    found = examined(cli)["lost-ref"]
-    assert f"git branch NAME {oid}" in found["next"]
-    cli.git("branch", "found", oid)
-    assert examined(cli) == {}
-
-
-# ── one cause, one finding ──────────────────────────────────────────────────────────────────────
-
-
-def every(cli):
-    """Return each problem that is told; a note is none."""
-    found = cli.run("doctor", "--json").error["details"]["findings"]
-    return [each for each in found if not each["note"]]
-
-
-@pytest.mark.req("D8")
-@pytest.mark.parametrize(
-    "name", ["main^{tree}:flows", "main~1^{tree}:flows", "main^{tree}:archive"]
-)
-def test_d8_one_tree_that_is_missing_is_one_finding(watched, name):
-    cli = watched
-    cli("note", "f-1", "one")
-    cli("note", "f-1", "two")
-    oid = cli.git("rev-parse", name)
-    (cli.gitdir / "objects" / oid[:2] / oid[2:]).unlink()
-    (found,) = every(cli)
-    assert oid in found["problem"] + found["evidence"]
-
-
-@pytest.mark.req("D8")
-@pytest.mark.parametrize("text", ["", "not a commit", "1" * 40])
-def test_d8_one_ref_of_a_cursor_that_is_broken_is_one_finding(watched, text):
-    watched("note", "f-1", "the plain files follow")
-    (watched.gitdir / "refs/gfs/cursors/team").write_text(text)
-    (found,) = every(watched)
-    assert "refs/gfs/cursors/team" in found["problem"]
-
-
-@pytest.mark.req("D8")
-def test_d8_many_commits_that_fail_alike_are_one_finding(watched):
-    cli = watched
-    cli("note", "f-1", "the plain files follow")
-    cli.git("update-ref", "refs/gfs/cursors/team", "main~1")
-    count = len(cli.git("rev-list", "main~2").splitlines())  # the one after it has no op
-    alike, other = every(cli)
-    assert alike["problem"].startswith(f"{count} commits of refs/gfs/cursors/team do not replay: ")
-    assert alike["evidence"].endswith(f"; and {count - 3} more")
-    assert "holds no cursor" in other["problem"]
-
-
-@pytest.mark.req("D8")
-def test_d8_different_damage_is_not_one_finding(watched):
-    cli = watched
-    for number in range(4):
-        cli("note", "f-1", f"{number}")
-    for name in ("main~1^{tree}", "main~3^{tree}"):
-        oid = cli.git("rev-parse", name)
-        (cli.gitdir / "objects" / oid[:2] / oid[2:]).unlink()
-    assert len(every(cli)) == 2
-
-
 # ── documents, people and channels ──────────────────────────────────────────────────────────────
 
 
@@ -551,15 +265,10 @@ def test_results_that_are_not_there_are_listed_and_left_as_they_are(cli, tmp_pat
     cli.sound()
 
 
-SETTINGS = b"[channels.team]\nkind = 'console'\n"
-
-
-@pytest.fixture
-def watched(cli):
+@pytest.fixture(name="watched")
+def _watched(cli):
     """Return a repository whose channel `team` has looked at everything."""
-    imported(cli.gitdir, Change("gfs.toml", SETTINGS), text=b"settings\n")
-    assert cli.run("watch", "team", "--once").code == 0
-    return cli
+    return watched(cli)
 
 
 @pytest.mark.req("D3", "L12")
@@ -657,109 +366,6 @@ def test_d8_a_corrupt_pack_is_found_and_what_it_holds_is_named(cli):
     assert "f-2 r2" in found["damage"]["evidence"]
     assert examined(cli, "--fix").keys() == found.keys()
     cli("note", "f-2", "goes on")
-
-
-# ── packs that nobody can look into ─────────────────────────────────────────────────────────────
-
-
-@pytest.fixture
-def twice(cli):
-    """Return a repository packed twice, the newest three revisions in the second pack."""
-    cli("gc")
-    (first,) = cli.gitdir.glob("objects/pack/*.idx")
-    for number in range(3):
-        cli("note", "f-1", f"acknowledged {number}")
-    cli("gc")
-    (second,) = {*cli.gitdir.glob("objects/pack/*.idx")} - {first}
-    cli.first, cli.second, cli.last = first, second, cli.head
-    return cli
-
-
-def spoiled(cli, how):
-    """Take the index of the second pack away, or put something else in its place."""
-    index = cli.second
-    if how == "gone":
-        index.unlink()
-    elif how == "folder":
-        index.unlink()
-        index.mkdir()
-    else:
-        data = index.read_bytes()
-        other = {"empty": b"", "flipped": data[:1040] + b"?" + data[1041:], "short": data[:-1]}
-        overwrite(index, other.get(how, cli.first.read_bytes()))
-
-
-@pytest.mark.req("D8", "A6", "C-11")
-@pytest.mark.parametrize("how", ["gone", "empty", "flipped", "short", "another", "folder"])
-def test_d8_a_pack_without_its_index_is_named_and_gets_it_back(twice, how):
-    cli, pack = twice, twice.second.with_suffix(".pack")
-    spoiled(cli, how)
-    found = examined(cli)
-    assert pack.name in found["pack-index"]["problem"]
-    assert str(cli.second) in found["pack-index"]["evidence"].replace(
-        f"{cli.second.name} is not there", f"{cli.second}"
-    )
-    fixed = examined(cli, "--fix")
-    assert str(cli.second) in fixed["pack-index"]["fixed"]
-    assert "torn-head" not in fixed
-    assert cli.head == cli.last
-    assert examined(cli) == {}
-    kept = [path.name for path in cli.gitdir.glob("gfs/stale/*")]
-    assert len(kept) == (how != "gone")
-    cli.git("verify-pack", cli.second)
-    cli.sound(("f-1", 4))
-
-
-@pytest.mark.req("D8", "A6", "C-11")
-@pytest.mark.parametrize("how", ["gone", "empty"])
-def test_d8_nothing_is_cut_for_what_may_be_in_such_a_pack(twice, tmp_path, how):
-    cli = twice
-    spoiled(cli, how)
-    before = photograph(cli.gitdir)
-    for env in ({"PATH": str(tmp_path)}, None):
-        found = examined(cli, env=env)
-        assert not found["torn-head"]["fixable"]
-        assert cli.second.with_suffix(".pack").name in found["torn-head"]["evidence"]
-    fixed = examined(cli, "--fix", env={"PATH": str(tmp_path)})
-    assert "git is not installed" in fixed["pack-index"]["evidence"]
-    after = photograph(cli.gitdir)
-    assert {name for name in after if after[name] != before.get(name)} <= {"gfs"}
-    # The next step that it tells is enough.
-    step = found["pack-index"]["next"].partition(" (")[0].split()
-    cli.git(*step[1:])
-    assert examined(cli) == {}
-    assert cli.head == cli.last
-    cli.sound(("f-1", 4))
-
-
-@pytest.mark.req("D8", "C-11")
-def test_d8_a_broken_pack_is_moved_only_where_nothing_is_missing_without_it(twice):
-    cli, pack = twice, twice.second.with_suffix(".pack")
-    spoiled(cli, "gone")
-    good = pack.read_bytes()
-    overwrite(pack, good[:-30])
-    found = examined(cli, "--fix")
-    assert "and git index-pack stopped: " in found["pack-index"]["evidence"]
-    assert (found["torn-head"]["fixed"], cli.head, pack.exists()) == ("", cli.last, True)
-    overwrite(pack, good)
-    cli.git("index-pack", pack)
-    cli.git("pack-objects", "-q", "--all", cli.gitdir / "objects/pack/pack", data=b"")
-    cli.second.unlink()
-    overwrite(pack, good[:-30])
-    fixed = examined(cli, "--fix")["pack-index"]["fixed"]
-    assert "nothing that a ref names is missing" in fixed
-    (kept,) = cli.gitdir.glob("gfs/stale/*")
-    assert kept.read_bytes() == good[:-30]
-    assert examined(cli) == {}
-    cli.sound(("f-1", 4))
-
-
-def test_an_index_whose_pack_is_gone_is_a_note(cli):
-    oid = cli.git("hash-object", "-w", "--stdin", data=b"x")
-    name = cli.git("pack-objects", "-q", cli.gitdir / "objects/pack/pack", data=oid.encode())
-    (cli.gitdir / f"objects/pack/pack-{name}.pack").unlink()
-    found = examined(cli)["lost-pack"]
-    assert (found["note"], name in found["problem"]) == (True, True)
 
 
 def test_how_much_it_takes_is_told_and_much_is_worth_a_note(cli, monkeypatch):

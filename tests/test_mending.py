@@ -1,0 +1,186 @@
+"""`gfs doctor --fix`: it looks again under the lock, and moves nothing that is still needed."""
+
+from __future__ import annotations
+
+import pytest
+from examining import damaged, examined, made, torn, watched
+from gitrepo import before
+
+from gitflowstate.model import flow_path
+from gitflowstate.swap import Swap
+
+
+@pytest.fixture
+def cli(tmp_path):
+    """Return the command line on a repository with three flows, one of them archived."""
+    return made(tmp_path)
+
+
+@pytest.mark.req("A6", "C-11")
+@pytest.mark.parametrize("how", ["objects", "ref"])
+def test_a6_where_the_head_is_not_mended_nothing_else_is_and_the_next_run_mends_it(
+    cli, monkeypatch, how
+):
+    monkeypatch.setattr(Swap, "patience_s", 0.05)
+    good, _ = torn(cli)
+    stray = cli.git("hash-object", "-w", "--stdin", data=b"x")
+    damaged(cli, stray)
+    if how == "ref":
+        (cli.gitdir / "refs/heads/main").write_bytes(b"")
+    held = cli.gitdir / "refs/heads/main.lock"
+    held.write_text("a push of somebody else")
+    found = examined(cli, "--fix")
+    assert "not mended: refs/heads/main is locked" in found["torn-head"]["evidence"]
+    assert [f["fixed"] for f in found.values()] == [""] * len(found)
+    assert not (cli.gitdir / "gfs/stale").exists()
+    held.unlink()
+    assert examined(cli, "--fix")["torn-head"]["fixed"]
+    assert cli.head == good
+    cli.sound(("f-1", 1))
+
+
+@pytest.mark.req("A6", "C-11")
+def test_a6_the_reflog_stays_while_the_head_hangs_on_it(cli):
+    _, oid = torn(cli)
+    (cli.gitdir / "objects" / oid[:2] / oid[2:]).unlink()
+    assert not examined(cli)["reflog"]["fixable"]
+    (cli.gitdir / "refs/heads/main").unlink()
+    log = (cli.gitdir / "logs/refs/heads/main").read_bytes()
+    assert examined(cli, "--fix")["reflog"]["fixed"] == ""
+    assert (cli.gitdir / "logs/refs/heads/main").read_bytes() == log
+
+
+@pytest.mark.req("A6", "C-11")
+@pytest.mark.parametrize("name", ["main", "main^{tree}", "nobody", "ref", "log"])
+def test_a6_what_is_whole_again_under_the_lock_stays_where_it_is(cli, name):
+    cli("note", "f-1", "kept")
+    head = cli.head
+    if name == "ref":
+        path = cli.gitdir / "refs/heads/main"
+    else:
+        other = cli.git("commit-tree", "-m", "x", "main^{tree}")
+        if name == "log":  # its newest lines name a commit that was taken back
+            cli.git("update-ref", "refs/heads/main", other)
+            cli.git("update-ref", "refs/heads/main", head)
+        oid = other if name in ("nobody", "log") else cli.git("rev-parse", name)
+        path = cli.gitdir / "objects" / oid[:2] / oid[2:]
+    good = path.read_bytes()
+    path.chmod(0o644)
+    path.unlink() if name == "log" else path.write_bytes(b"")
+    with before("link", "gc.pid.lock", lambda: path.write_bytes(good)):
+        found = examined(cli, "--fix")
+    assert found
+    assert all("nothing was moved" in f["fixed"] for f in found.values())
+    assert (path.read_bytes(), cli.head) == (good, head)
+    assert not (cli.gitdir / "gfs/stale").exists()
+    assert cli.git("for-each-ref", "refs/gfs/rescued") == ""
+    assert examined(cli) == {}
+    cli.sound(("f-1", 2))
+
+
+@pytest.mark.req("A6", "C-11")
+def test_a6_a_head_that_is_torn_otherwise_by_then_is_looked_at_again(cli):
+    good, _ = torn(cli)
+    other = cli.git("rev-parse", f"{good}:{flow_path('f-1')}")
+    with before("link", "gc.pid.lock", lambda: damaged(cli, other)):
+        found = examined(cli, "--fix")
+    assert "not as it was seen" in found["torn-head"]["evidence"]
+    assert cli.git("for-each-ref", "refs/gfs/rescued") == ""
+
+
+@pytest.mark.req("A7")
+@pytest.mark.parametrize("appears", ["other", "same"])
+def test_a7_a_ref_that_holds_a_value_again_is_not_written_over(cli, appears):
+    head, ref = cli.head, cli.gitdir / "refs/heads/main"
+    value = cli.git("rev-parse", "main~1") if appears == "other" else head
+    ref.write_bytes(b"")
+    with before("open", "refs/heads/main.lock", lambda: ref.write_text(f"{value}\n")):
+        found = examined(cli, "--fix")
+    assert "not as it was seen" in found["torn-head"]["evidence"]
+    assert cli.head == value
+    cli.sound()
+
+
+@pytest.mark.req("A7", "C-11")
+@pytest.mark.parametrize("how", ["plain files", "cursor"])
+def test_a7_where_ref_and_reflog_end_early_what_has_seen_main_is_its_newest_commit(cli, how):
+    if how == "cursor":
+        watched(cli)
+        cli("done", "f-1", "--result", "https://example.org/r")
+    cli("note", "f-2", "acknowledged")
+    if how == "cursor":
+        assert cli.run("watch", "team", "--once").code == 0
+        (cli.gitdir / "gfs/view").unlink()
+    head, log = cli.head, cli.gitdir / "logs/refs/heads/main"
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:-1]) + b"\0" * len(lines[-1]))
+    (cli.gitdir / "refs/heads/main").write_bytes(b"")
+    assert head[:12] in examined(cli)["torn-head"]["evidence"]
+    assert examined(cli, "--fix")["torn-head"]["fixed"]
+    assert cli.head == head
+    cli.sound(("f-2", 2))
+
+
+@pytest.mark.req("A7", "C-11")
+def test_a7_where_they_know_different_commits_a_person_decides(cli):
+    other = cli.git("commit-tree", "-m", "elsewhere", "-p", "main~1", "main^{tree}")
+    (cli.gitdir / "gfs/view").write_text(f"{other}\n")
+    (cli.gitdir / "refs/heads/main").write_bytes(b"")
+    found = examined(cli, "--fix")["torn-head"]
+    assert (found["fixable"], "has seen it elsewhere" in found["evidence"]) == (False, True)
+    assert (cli.gitdir / "refs/heads/main").read_bytes() == b""
+
+
+def test_an_object_that_a_process_has_open_is_left_alone(cli):
+    oid = cli.git("hash-object", "-w", "--stdin", data=b"x")
+    damaged(cli, oid)
+    path = cli.gitdir / "objects" / oid[:2] / oid[2:]
+    with path.open("rb"):
+        assert f"a process has {path} open" in examined(cli, "--fix")["empty-object"]["evidence"]
+        assert path.exists()
+    assert examined(cli, "--fix")["empty-object"]["fixed"]
+
+
+WAYS = ["refs/heads/main.lock", "gc.pid", "gc.pid.lock", "gfs.gc.pid", "gfs.lock", "HEAD.lock"]
+
+
+@pytest.mark.req("L5", "L22")
+@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("what", ["folder", "link"])
+def test_l5_what_is_no_lock_file_and_stands_in_its_place_is_moved_aside(
+    cli, tmp_path, monkeypatch, name, what
+):
+    monkeypatch.setattr(Swap, "patience_s", 0.05)
+    path = cli.gitdir / name
+    path.unlink(missing_ok=True)
+    if what == "folder":
+        path.mkdir()
+        (path / "note").write_text("whose is this?")
+    else:
+        path.symlink_to(tmp_path)
+    if name == "refs/heads/main.lock":
+        refused = cli.run("note", "f-1", "x")
+        assert (refused.code, str(path) in refused.err) == (77, True)
+    found = examined(cli)["in-the-way"]
+    assert str(path) in found["problem"]
+    assert "gfs/stale" in examined(cli, "--fix")["in-the-way"]["fixed"]
+    (kept,) = (each for each in cli.gitdir.glob("gfs/stale/*"))
+    assert kept.is_symlink() if what == "link" else (kept / "note").exists()
+    assert tmp_path.exists()
+    assert examined(cli) == {}
+    cli.sound()
+
+
+@pytest.mark.req("L5")
+def test_l5_a_lock_that_took_such_a_place_meanwhile_stays(cli):
+    path = cli.gitdir / "refs/heads/main.lock"
+    path.mkdir()
+
+    def taken():
+        path.rmdir()
+        path.write_text("a push")
+
+    with before("link", "gc.pid.lock", taken):
+        assert "nothing was moved" in examined(cli, "--fix")["in-the-way"]["fixed"]
+    assert path.read_text() == "a push"
+    path.unlink()
