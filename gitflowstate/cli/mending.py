@@ -32,7 +32,12 @@ def row(found: Finding, fixed: str = "") -> dict[str, Any]:
 
 
 def _is_told(found: Finding, told: list[Finding]) -> bool:
-    """Tell whether a finding only repeats, or follows from, what was told before."""
+    """Tell whether a finding only repeats, or follows from, what was told before.
+
+    One that can be mended is told in any case.
+    """
+    if found.fix is not None:
+        return False
     if found.bare and any(found.problem in f"{each.problem} {each.evidence}" for each in told):
         return True
     causes = (each.evidence for each in told if each.kind in _CAUSES)
