@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 
 from gitflowstate import reconcile
 from gitflowstate.attempts import Attempts
@@ -44,10 +44,11 @@ def _line(repo: Repository, head: Oid) -> Iterator[Oid]:
     return (commit.oid for commit in repo.lineage(head, GOVERNED))
 
 
-def follow(repo: Repository) -> Standing | None:
+def follow(repo: Repository, *, at_once: bool = False) -> Standing | None:
     """Bring main here to what was last brought from the remote; return how they stand.
 
-    None where they are the same. What is queued here stays as it is.
+    None where they are the same. What is queued here stays as it is. Where a lock of another keeps
+    main from moving, the next command does it; `at_once` it is Unavailable, with the lock's name.
     """
     ours, theirs = repo.ref(MAIN), repo.ref(TRACKED)
     if theirs is None or ours == theirs:
@@ -55,7 +56,7 @@ def follow(repo: Repository) -> Standing | None:
     found = Standing((), (), None) if ours is None else standing(repo, ours, theirs)
     if found.queued:
         return found
-    with suppress(Unavailable):  # the next command does it
+    with nullcontext() if at_once else suppress(Unavailable):
         repo.move(MAIN, ours, theirs, "from the remote", int(time.time()))
     return None
 
@@ -232,6 +233,7 @@ class PublishedRefs:
         if there != old:
             self._races += 1
             attempts.passed()
+            follow(self.repo, at_once=True)  # on what is here it would lose for ever
             return False
         attempts.again(None if refusal == IS_THERE else refusal)
         return None

@@ -375,6 +375,21 @@ def test_a_lock_that_a_killed_git_left_is_cleared_when_it_is_old_and_else_named(
     sound(bare, *two)
 
 
+@pytest.mark.req("A4", "C8")
+def test_a_lock_on_main_here_is_named_where_others_were_faster(bare, two):
+    one, two_ = two
+    one.create()
+    two_.refs.ask()
+    lock = two_.gitdir / "refs/heads/main.lock"
+    lock.write_text("")
+    one.note("faster")
+    with pytest.raises(Unavailable, match=r"refs/heads/main.lock"):
+        two_.note("slower")
+    lock.unlink()
+    two_.note("slower")
+    sound(bare, *two)
+
+
 # ── a remote that takes history back ────────────────────────────────────────────────────────────
 
 
