@@ -47,6 +47,9 @@ _WRITING = re.compile(
 )
 _NO_ROOM = re.compile(r"No space left|quota exceeded", re.IGNORECASE)
 _CLOSED = re.compile(r"insufficient permission|Permission denied|Read-only", re.IGNORECASE)
+_UNWHOLE = re.compile(
+    r"did not send all necessary objects|unresolved deltas|object file .+ is empty"
+)
 _TRACKING = 7  # attempts while another process brings the same ref
 _FETCH = (
     *("fetch", "--no-tags", "--no-write-fetch-head"),  # not --quiet: it would hide a refusal
@@ -219,7 +222,7 @@ class GitRemote:
 
 
 def _at_home(err: str) -> GfsError | None:
-    """Return the error for a fetch that the other side has no part in, None if it may have."""
+    """Return the error for a fetch that failed at this side, or may have; None for any other."""
     for line in _WRITING.findall(err):
         if _NO_ROOM.search(line):
             return Unavailable(
@@ -231,6 +234,11 @@ def _at_home(err: str) -> GfsError | None:
                 f"what the remote has cannot be written here: {cgit.plain(line)}",
                 hint="ask the owner of this repository for access",
             )
+    if _UNWHOLE.search(err):
+        return Unavailable(
+            f"what the remote has does not fit what is here: {cgit.last_line(err)}",
+            hint="an object is missing or broken here, or there: gfs doctor looks at this side",
+        )
     return None
 
 

@@ -19,7 +19,7 @@ import pytest
 from clirun import Cli, here
 from fakes.gitservers import hook
 from flowrepo import Lab, imported, put
-from gitrepo import MAIN, child, code_of, fsck, git, overwrite
+from gitrepo import MAIN, child, code_of, fsck, git, loose, overwrite
 from hostbench import main_of, only_forward, remote, subjects
 
 from gitflowstate import cgit, documents, identity, runlocks
@@ -171,6 +171,26 @@ def test_a_disk_that_is_full_here_is_told_as_that(bare, hosts, tmp_path):
     assert done.code == 0, done
     assert "no room here" in done.err
     assert "out of reach" not in done.err
+
+
+@pytest.mark.req("A6", "D8")
+def test_an_object_that_is_broken_here_is_no_fault_of_the_remote(hosts):
+    one, two = hosts
+    for number in range(3):
+        one("note", "f-1", str(number))
+    two("list")
+    tree = git(two.gitdir, "rev-parse", "main^{tree}")
+    path = loose(two, tree)
+    good = path.read_bytes()
+    overwrite(path, b"")
+    one("note", "f-1", "x")
+    done = two.run("note", "f-1", "y")
+    assert done.code == 75, done
+    assert "gfs doctor looks at this side" in done.err
+    assert "out of reach" not in done.err
+    assert tree in two.run("doctor").out
+    overwrite(path, good)
+    two("note", "f-1", "y")
 
 
 # ── races ───────────────────────────────────────────────────────────────────────────────────────
