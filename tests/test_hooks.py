@@ -114,6 +114,41 @@ def test_main_is_neither_rewritten_nor_taken_away(guarded):
     assert "not removed" in push(clone, ":main")[1]
 
 
+@pytest.mark.req("D3", "D5")
+@pytest.mark.parametrize("guarded", HOOKS, indirect=True)
+def test_a_merge_that_takes_acknowledged_revisions_back_is_refused(guarded):
+    cli, clone = guarded
+    committed(clone, "README.md", "ours")
+    cli("note", "f-1", "acknowledged")
+    cli("done", "f-1", "--result", "https://example.org/r")
+    head = cli.head
+    git(clone, "pull", "-q", "--no-rebase", "--no-edit", "-s", "ours")
+    taken, said = push(clone, "main")
+    assert not taken
+    assert f"takes back what main had at {head[:12]}: 2 commits that changed flows" in said
+    assert "git pull --rebase" in said
+    assert cli.head == head
+    git(clone, "reset", "-q", "--hard", "HEAD~1")
+    git(clone, "pull", "-q", "--no-rebase", "--no-edit")  # the same, and what others did is kept
+    committed(clone, "types/note.md", "more")
+    assert push(clone, "main")[0]
+    assert cli.json("show", "f-1")["flow"]["revision"] == 3
+
+
+@pytest.mark.req("D5")
+@pytest.mark.parametrize("guarded", HOOKS, indirect=True)
+def test_what_two_people_wrote_is_merged_whichever_side_comes_first(guarded):
+    cli, clone = guarded
+    start = git(clone, "rev-parse", "main")
+    committed(clone, "README.md", "one")
+    assert push(clone, "main")[0]
+    git(clone, "checkout", "-q", "-b", "mine", start)
+    committed(clone, "gfs.toml", "# mine")
+    git(clone, "merge", "-q", "--no-edit", "main")
+    assert push(clone, "mine:main")[0]
+    cli("note", "f-1", "after that")
+
+
 @pytest.mark.parametrize("guarded", HOOKS, indirect=True)
 def test_operations_of_another_writer_go_through(guarded, tmp_path):
     cli, clone = guarded

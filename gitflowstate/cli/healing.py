@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gitflowstate import checkup, prose, torn
+from gitflowstate.ancestry import standing, taken_back
 from gitflowstate.cli import config
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import GfsError
@@ -13,7 +14,6 @@ from gitflowstate.findings import Finding
 from gitflowstate.git import Oid, Repository
 from gitflowstate.kinds import Time
 from gitflowstate.location import TRACKED, Location
-from gitflowstate.publishing import standing
 from gitflowstate.syncing import OFFLINE, REJECTED
 
 _LONG_S = 600.0
@@ -97,7 +97,7 @@ def _remote(repo: Repository, gitdir: Path, url: str, theirs: Oid) -> Iterator[F
         yield Finding("remote", "the remote was not heard", error.message, error.hint, note=True)
         return
     # One that is not here is newer, or nothing that can be told without bringing it.
-    if there is None or (repo.has(there) and standing(repo, there, theirs).newer):
+    if there is None or (repo.has(there) and taken_back(repo, theirs, there)):
         yield Finding(
             "remote",
             "the remote took history back",
