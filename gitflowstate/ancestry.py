@@ -45,10 +45,11 @@ def taken_back(repo: Repository, was: Oid, head: Oid) -> tuple[Oid, ...]:
 
 def meeting(repo: Repository, was: Oid, head: Oid) -> Standing:
     """Compare as `standing` does, but for commits beside the line; a hole ends the older line."""
-    return reconcile.meeting(_readable(repo, was), line(repo, head))
+    return reconcile.meeting(readable(repo, was), line(repo, head))
 
 
-def _readable(repo: Repository, head: Oid) -> Iterator[Oid]:
+def readable(repo: Repository, head: Oid) -> Iterator[Oid]:
+    """Yield a line as `line` does, down to the first hole in the history."""
     try:
         yield from line(repo, head)
     except Corrupt:

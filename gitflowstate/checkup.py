@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from gitflowstate import layout, leftovers, objects, torn, upkeep
+from gitflowstate import layout, leftovers, movedback, objects, torn, upkeep
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import NotFound
 from gitflowstate.findings import Finding
@@ -120,9 +120,22 @@ def _torn(repo: Repository, at: Time) -> Iterator[Finding]:
     elif found is not None:
         yield Finding("torn-head", "the head cannot be read", found, _CLONE)
     elif repo.ref(MAIN) is None:
+        yield _missing(repo)
+
+
+def _missing(repo: Repository) -> Finding:
+    """Return that there is no main, and what it was where anything tells."""
+    was = movedback.last_known(repo)
+    if was is None:
         raise NotFound(
             f"{repo.gitdir} has no {MAIN}: it holds no flows", hint="gfs where; look into a backup"
         )
+    return Finding(
+        "refs",
+        f"{repo.gitdir} has no {MAIN}, which it had",
+        f"it was at {movedback.about(repo, was)}",
+        f"git branch main {was[:12]} makes it again; if somebody took it away, ask why first",
+    )
 
 
 def _moved_back(repo: Repository, cut: torn.Cut, at: Time) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gitflowstate import checkup, contents, due, location, upkeep
+from gitflowstate import checkup, contents, due, location, movedback, upkeep
 from gitflowstate.cli import config, healing, output
 from gitflowstate.cli.recovery import exists
 from gitflowstate.cli.session import Session
@@ -157,6 +157,8 @@ def _content(repo: Repository, place: location.Location, head: Oid) -> Iterator[
     timeout = config.lock_timeout()
     past = guarded("history", lambda: contents.past(repo, head, _progress))
     yield from healing.past(past, repo, place)
+    if place.ref == MAIN:
+        yield from guarded("moved-back", lambda: movedback.examine(repo))
     yield from guarded("remote", lambda: healing.sharing(repo, place))
     yield from guarded("flow", lambda: contents.flows(repo, timeout))
     yield from guarded("process", lambda: contents.journal(repo, timeout))
@@ -183,6 +185,8 @@ def _view(repo: Repository, place: location.Location, head: Oid) -> Iterator[Fin
         shown, head = view.head(), repo.ref(place.ref) or head
     if shown == head:
         return
+    if shown is not None and movedback.find(repo, head, [shown]) is not None:
+        return  # they show what main had: told above, and left for whoever decides
 
     def fix() -> str:
         now = repo.ref(place.ref)
@@ -196,6 +200,7 @@ def _view(repo: Repository, place: location.Location, head: Oid) -> Iterator[Fin
         "the plain files lag behind the repository",
         f"they show {(shown or 'nothing')[:12]}, the head is {head[:12]}",
         "gfs doctor --fix renews them; the next write does, too",
+        note=True,
         fix=fix,
     )
 
