@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,7 +19,15 @@ from gitflowstate.errors import NotFound
 from gitflowstate.findings import Finding
 from gitflowstate.git import Repository
 from gitflowstate.kinds import Time
-from gitflowstate.syscalls import calls, lstat_or_none, random_name, reported
+from gitflowstate.syscalls import (
+    calls,
+    fsync_folder,
+    lstat_or_none,
+    random_name,
+    remove_quietly,
+    reported,
+    write_new,
+)
 
 _LOCKS = ("*.lock", "refs/**/*.lock", "logs/**/*.lock", "objects/**/*.lock")
 _OWN_LOCKS = ("gfs.lock",)
@@ -26,6 +35,7 @@ _LITTLE_SPACE = 64 << 20
 MUCH = 1 << 30  # bytes
 _FIRST, _REST = 2, 38  # digits of an id in the name of its folder, and of its file
 _CHECKSUM = 20  # bytes, at the end of a pack
+_HEAD = re.compile("ref: refs/.+|[0-9a-f]{40}")  # what Git asks of HEAD in a repository
 _CLONE = "fetch the object from a clone or a backup that has it; a person should look"
 
 
@@ -85,7 +95,9 @@ def access(gitdir: Path) -> Iterator[Finding]:
 def heads(repo: Repository, *, made_by_gfs: bool, at: Time) -> Iterator[Finding]:
     """Yield what is wrong with HEAD, main and the objects that it names."""
     said = layout.read_head(str(repo.gitdir))
-    if made_by_gfs and said != f"ref: {MAIN}":
+    if not _HEAD.fullmatch(said):
+        yield _headless(repo.gitdir, said)
+    elif made_by_gfs and said != f"ref: {MAIN}":
         yield Finding(
             "head",
             "HEAD does not name main, so that a clone begins elsewhere",
@@ -100,6 +112,33 @@ def heads(repo: Repository, *, made_by_gfs: bool, at: Time) -> Iterator[Finding]
             "git replace --list shows them; ask who made it",
         )
     yield from _torn(repo, at)
+
+
+def _headless(gitdir: Path, said: str) -> Finding:
+    """Return that HEAD holds nothing that Git accepts, so that none of its commands works."""
+
+    def fix() -> str:
+        path, new = f"{gitdir}/HEAD", f"{gitdir}/{random_name(leftovers.PRIVATE)}"
+        if _HEAD.fullmatch(layout.read_head(str(gitdir))):
+            return "it was written meanwhile"
+        aside = gitdir / "gfs" / "stale" / random_name("HEAD-")
+        aside.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            write_new(new, f"ref: {MAIN}\n".encode())
+            calls.link(path, str(aside))
+            calls.rename(new, path)
+        finally:
+            remove_quietly(new)
+        fsync_folder(str(gitdir))
+        return f"HEAD names main; the file that it was is now {aside}"
+
+    return Finding(
+        "head",
+        "HEAD names no branch, so that Git takes this for no repository",
+        f"HEAD says {said[:80]!r}",
+        "gfs doctor --fix lets it name main, and keeps the file that it was",
+        fix=fix,
+    )
 
 
 def _torn(repo: Repository, at: Time) -> Iterator[Finding]:
