@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gitflowstate import bundles, cgit
+from gitflowstate import bundles, cgit, prose
 from gitflowstate.adapters.mirror import Mirror
 from gitflowstate.cli import config, output
 from gitflowstate.cli.session import Session, quoted
@@ -100,7 +100,8 @@ def restore(
         "next": ["gfs", "list", "--repo", str(folder)],
     }
     text = (
-        f"{output.line(str(folder))}: {_counted(done.refs)}, {done.report.commits} commits replayed"
+        f"{output.line(str(folder))}: {_counted(done.refs)}, "
+        f"{prose.count(done.report.commits, 'commit')} replayed"
         f"\nnext: export GFS_REPO={quoted(folder)}; gfs list"
     )
     output.success(data, text, as_json=session.json)

@@ -329,3 +329,12 @@ def test_bytes_that_do_not_decode_are_named_and_left_alone(flow, tmp_path):
     assert flow.git("show", f"main:{file.relative_to(clone)}").startswith("<<<<<<<")
     assert flow.json("list")["unusable"]
     assert "cannot be used" in flow().splitlines()[0]
+
+
+def test_a_repository_of_one_commit_is_counted_as_one(tmp_path):
+    cli = clirun.made(tmp_path / "new", "--no-view")
+    assert cli("gc").startswith("3 loose objects before, 0 now; 1 KiB before, ")
+    assert cli("verify") == "1 commit replayed, as its operation says\n"
+    cli("backup", tmp_path / "b")
+    told = clirun.here("restore", tmp_path / "b", tmp_path / "again").out
+    assert "1 commit replayed\n" in told
