@@ -126,6 +126,7 @@ def test_c9_our_own_hook_at_the_remote_takes_what_we_push_and_nothing_made_by_ha
     good = two.head
     imported(two.gitdir, edit)
     assert two.run("sync").code == 77
+    two.git("branch", "kept", MAIN)  # what is kept so was not lost, as doctor sees it
     two.git("update-ref", MAIN, good)
     assert here("hooks", "remove", "--repo", bare).code == 0
 
