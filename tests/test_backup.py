@@ -9,7 +9,7 @@ import shutil
 import clirun
 import pytest
 from flowrepo import imported, put
-from gitrepo import child, code_of, fsck, git, overwrite
+from gitrepo import child, code_of, fsck, git, in_front, overwrite
 
 from gitflowstate.syscalls import calls
 
@@ -130,7 +130,7 @@ def test_what_cannot_be_read_is_not_called_a_backup(cli, tmp_path):
     path = cli.gitdir / "objects" / blob[:2] / blob[2:]
     kept = path.read_bytes()
     overwrite(path, b"")
-    cli.refuses(1, "backup", tmp_path / "copy.bundle")
+    cli.refuses(6, "backup", tmp_path / "copy.bundle")
     assert {found.name for found in tmp_path.iterdir()} == {"work"}
     overwrite(path, kept)
 
@@ -143,6 +143,38 @@ def test_a_commit_that_does_not_replay_is_told_and_no_reason_to_refuse(cli, tmp_
     assert done.code == 0
     assert f"commit {cli.git('rev-parse', 'main')[:12]}" in done.err
     cli.git("update-ref", "refs/heads/main", "main~1")
+
+
+@pytest.mark.req("R-TF-11")
+@pytest.mark.parametrize(
+    ("target", "code", "said"),
+    [
+        ("empty", 5, "empty/flows.bundle"),
+        ("empty/", 5, "empty/flows.bundle"),
+        ("nowhere/", 5, "folder that is there"),
+        ("nowhere/copy.bundle", 5, "make it"),
+        ("words/copy.bundle", 5, "make it"),
+        ("n" * 300, 2, "shorter"),
+        ("nohost.invalid:copy.bundle", 75, "; a file of that name is ./nohost.invalid:copy.bundle"),
+    ],
+)
+def test_a_place_where_no_copy_can_be_is_named_with_what_can(cli, tmp_path, target, code, said):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "words").write_text("no folder")
+    names = {path.name for path in tmp_path.iterdir()}
+    done = cli.run("backup", target, "--json", cwd=tmp_path, env={"GFS_SSH_COMMAND": "false"})
+    assert done.code == code, done
+    assert said in done.error["hint"], done.error
+    assert "exists." not in done.error["message"]
+    assert {path.name for path in tmp_path.iterdir()} == names
+
+
+@pytest.mark.req("R-TF-11")
+@pytest.mark.parametrize("words", [("n" * 300, "new"), ("copy", "n" * 300)])
+def test_a_name_that_is_too_long_is_one(cli, tmp_path, words):
+    cli("backup", tmp_path / "copy")
+    done = cli.run("restore", *words, "--json", cwd=tmp_path)
+    assert (done.code, "shorter" in done.error["hint"]) == (2, True), done
 
 
 @pytest.mark.req("F9")
@@ -201,6 +233,30 @@ def test_a_backup_beside_writers_holds_what_was_acknowledged_before(cli, tmp_pat
         git(cli.gitdir, "merge-base", "--is-ancestor", before, told["head"])
         git(cli.gitdir, "merge-base", "--is-ancestor", told["head"], "main")
     assert code_of(pid) == 0
+
+
+@pytest.mark.parametrize("often", [1, 9])
+@pytest.mark.parametrize("refs", [(), (CURSOR,)])
+def test_a_ref_that_moves_while_the_bundle_is_written_is_not_left_out(cli, tmp_path, often, refs):
+    for ref in {CURSOR, RESCUED} - {*refs}:
+        cli.git("update-ref", "-d", ref)
+    at = cli.git("rev-parse", "main")
+    # As Git does where main has moved on: it leaves main out.
+    script = f"""case " $* " in *" bundle create "*)
+        if [ "$(wc -c < {tmp_path}/count 2>/dev/null || echo 0)" -lt {often} ]; then
+            printf x >> {tmp_path}/count
+            for last; do :; done
+            set -- "$@" ^{at}
+        fi;;
+    esac
+    exec $REAL "$@\""""
+    done = cli.run("backup", tmp_path / "copy.bundle", "--json", env=in_front(tmp_path, script))
+    if often > 4:
+        assert (done.code, (tmp_path / "copy.bundle").exists()) == (75, False), done
+        assert "moved" in done.error["message"]
+    else:
+        assert (done.code, done.data["head"]) == (0, at), done
+        cli("restore", tmp_path / "copy.bundle", tmp_path / "new")
 
 
 @pytest.mark.req("A1")
