@@ -9,9 +9,10 @@ from pathlib import Path
 
 import clirun
 import pytest
-from gitrepo import git
+from gitrepo import child, code_of, git
 
 from gitflowstate.model import flow_path
+from gitflowstate.syscalls import calls
 
 ROOT = Path(__file__).parents[1]
 HOOKS = ["pre-receive", "pre-push"]
@@ -192,7 +193,7 @@ def test_a_hook_that_was_there_is_called_first_and_comes_back(cli, clone, tmp_pa
     path = other_hook(cli, f"cat >> {tmp_path}/told; test ! -e {tmp_path}/closed")
     kept = path.read_bytes()
     assert cli.json("hooks", "install") == {
-        "hook": str(path), "changed": True, "chained": True,
+        "hook": str(path), "changed": True, "chained": True, "kept": None,
     }  # fmt: skip
     committed(clone, "README.md", "one")
     old, new = cli.head, git(clone, "rev-parse", "main")
@@ -253,6 +254,21 @@ def test_where_git_looks_elsewhere_nothing_is_installed(cli, home, tmp_path, sco
     git(cli.gitdir, "config", scope, "--unset", "core.hooksPath")
 
 
+@pytest.mark.req("L7")
+def test_a_hook_that_git_no_longer_looks_at_is_told_and_can_be_removed(cli, tmp_path):
+    path = other_hook(cli)
+    kept = path.read_bytes()
+    cli("hooks", "install")
+    git(cli.gitdir, "config", "core.hooksPath", tmp_path / "shared")
+    error = cli.refuses(1, "hooks", "check")
+    assert str(tmp_path / "shared") in error["message"]
+    assert "call" in error["hint"]
+    assert error["details"]["state"] == "installed"
+    assert cli.json("hooks", "remove")["restored"]
+    assert path.read_bytes() == kept
+    cli.refuses(1, "hooks", "check")
+
+
 def test_without_gfs_nothing_is_taken(cli, clone):
     cli("hooks", "install")
     path = cli.gitdir / "hooks/pre-receive"
@@ -275,6 +291,57 @@ def test_a_folder_in_the_repository_is_never_imported(cli, clone, tmp_path):
     assert not (tmp_path / "ran").exists()
     for folder in (cli.gitdir, cli.gitdir / "objects"):
         shutil.rmtree(folder / "gitflowstate")
+
+
+@pytest.mark.req("A1")
+@pytest.mark.parametrize("link", [False, True])
+def test_killed_when_the_other_hook_has_two_names_it_is_installed_by_the_next(cli, tmp_path, link):
+    path = other_hook(cli, f"touch {tmp_path}/ran")
+    if link:
+        path.rename(tmp_path / "manager")
+        path.symlink_to(tmp_path / "manager")
+    kept = path.read_bytes()
+
+    def work():
+        def die(*_):
+            os.kill(os.getpid(), 9)
+
+        calls.rename = die
+        cli.run("hooks", "install")
+
+    assert code_of(child(work)) == -9
+    (half,) = path.parent.glob(".pre-receive-*")
+    os.utime(half, (1_700_000_000,) * 2)
+    assert cli.refuses(1, "hooks", "check")["details"]["state"] == "another"
+    assert cli.json("hooks", "install")["chained"]
+    names = {found.name for found in path.parent.iterdir()}
+    assert names == {"pre-receive", "pre-receive.before-gfs"}
+    cli("hooks", "remove")
+    assert path.read_bytes() == kept
+    assert path.is_symlink() == link
+
+
+@pytest.mark.req("L7")
+@pytest.mark.parametrize("verb", ["install", "remove"])
+@pytest.mark.parametrize("enabled", [True, False])
+def test_what_somebody_wrote_into_our_hook_is_kept_beside_it(cli, verb, enabled):
+    cli("hooks", "install")
+    path = cli.gitdir / "hooks/pre-receive"
+    ours = path.read_bytes()
+    path.write_bytes(ours + b"exec ./own-check\n")
+    path.chmod(0o755 if enabled else 0o644)
+    kept = Path(cli.json("hooks", verb)["kept"])
+    assert kept.read_bytes() == ours + b"exec ./own-check\n"
+    assert kept.name.startswith("pre-receive.replaced-")
+    assert path.exists() == (verb == "install")
+    cli("hooks", "install")
+    path.write_bytes(kept.read_bytes())
+    assert f"kept as {kept.name}" in cli("hooks", verb)  # the same once more
+    assert [*path.parent.glob("*.replaced-*")] == [kept]
+    cli("hooks", "install")
+    path.chmod(0o644)
+    path.write_bytes(ours.replace(b"gfs() { ", b"gfs() { GFS_DEBUG=1 "))
+    assert cli.json("hooks", "install")["kept"] is None  # only how gfs is started
 
 
 # ── as shipped ──────────────────────────────────────────────────────────────────────────────────
