@@ -1,8 +1,8 @@
-"""Copies of a whole flow repository: a bundle is written and read again, a copy is brought back.
+"""Copies of a whole flow repository: a bundle is written and read again, and a copy is read.
 
 Rules: a copy holds main and every ref of ours, at least as they were when it was asked for; nothing
-that is there is written over; what was written counts only after it was read back; a repository is
-made aside and is there whole or not at all. No op is made (architecture, section 1).
+that is there is written over; what was written counts only after it was read back. No op is made
+(architecture, section 1).
 """
 
 from __future__ import annotations
@@ -12,31 +12,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from gitflowstate import founding, history, location, scratch, stopped
+from gitflowstate import location, scratch, stopped
 from gitflowstate.cgit import Ended, Git
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import Corrupt, Denied, GfsError, NotFound, Rejected, Unavailable
 from gitflowstate.git import Oid, Repository
-from gitflowstate.locks import repository_lock
 from gitflowstate.syscalls import READ_FLAGS, calls, fsync_file, fsync_folder, reported
-from gitflowstate.view import View
 
 OURS = "refs/gfs"
 _REMOTE = f"{OURS}/remote/"  # what the remote had when it was asked: of no use in a copy
 REFSPECS = (f"{MAIN}:{MAIN}", f"{OURS}/*:{OURS}/*", f"^{_REMOTE}*")
 
 _ATTEMPTS = 5  # while main moves
-# Brings the refs of a copy into a repository, and returns what each of them holds there.
-Fetch = Callable[[Path], dict[str, Oid]]
 
 
-class Restored(NamedTuple):
-    """A repository that was brought back, what replaying it found, and what went less than well."""
+class Copy(NamedTuple):
+    """A copy: what its refs hold, and what brings them into a repository; both run Git in one."""
 
-    place: location.Location
-    refs: dict[str, Oid]
-    report: history.Report
-    warnings: list[str]
+    refs: Callable[[Path], dict[str, Oid]]
+    bring: Callable[[Path], None]
 
 
 def refs_of(repo: Repository) -> dict[str, Oid]:
@@ -111,8 +105,10 @@ def _checked(repo: Repository, git: Git, file: Path, refs: dict[str, Oid]) -> di
     stopped.run(git, "bundle", "verify", "--quiet", os.path.abspath(file))  # noqa: PTH100  text
     copy = file.parent / scratch.COPY
     Repository.init(copy).close()
+    source = copy_at(file, git)
+    found = source.refs(copy)
     try:
-        found = fetched_from(file, git)(copy)
+        source.bring(copy)
     except Corrupt as error:  # Git copies packs as they are
         raise Corrupt(
             f"{repo.gitdir} is damaged: {error.details['reason']}; no backup was kept",
@@ -124,22 +120,22 @@ def _checked(repo: Repository, git: Git, file: Path, refs: dict[str, Oid]) -> di
     return found
 
 
-def fetched_from(place: Path, git: Git) -> Fetch:
-    """Return what brings the refs of a bundle, or of a repository on this machine."""
+def copy_at(place: Path, git: Git) -> Copy:
+    """Return the copy that a bundle is, or a repository on this machine."""
     path = os.path.abspath(place)  # noqa: PTH100  links stay as the person wrote them
 
-    def fetch(gitdir: Path) -> dict[str, Oid]:
-        into = git.at(gitdir)
-        told = into.attempt("ls-remote", "--quiet", "--", path, MAIN, f"{OURS}/*")
+    def refs(gitdir: Path) -> dict[str, Oid]:
+        told = git.at(gitdir).attempt("ls-remote", "--quiet", "--", path, MAIN, f"{OURS}/*")
         if told.code:
             raise _no_copy(place, told)
-        refs = told_refs(told.out)
-        ended = into.attempt(*fetching(path))
+        return told_refs(told.out)
+
+    def bring(gitdir: Path) -> None:
+        ended = git.at(gitdir).attempt(*fetching(path))
         if ended.code:
             raise _not_brought(place, ended)
-        return refs
 
-    return fetch
+    return Copy(refs, bring)
 
 
 def _no_copy(place: Path, told: Ended) -> GfsError:
@@ -188,66 +184,3 @@ def told_refs(listing: str) -> dict[str, Oid]:
     if MAIN not in refs:
         raise NotFound("the copy has no main: it holds no flows", hint="name another copy")
     return refs
-
-
-# ── bringing it back ────────────────────────────────────────────────────────────────────────────
-
-
-def restore(
-    folder: Path,
-    fetch: Fetch,
-    *,
-    view: bool,
-    timeout: float,
-    progress: Callable[[int], None] | None = None,
-) -> Restored:
-    """Make a repository in a new or empty folder from a copy, whole or not at all.
-
-    Raises Rejected where the folder holds anything, NotFound where the copy has no main, Corrupt
-    where its refs or its head cannot be read back. What replaying finds is no reason to refuse.
-    """
-    folder = Path(os.path.abspath(folder))  # noqa: PTH100  links stay as the person wrote them
-    refs: dict[str, Oid] = {}
-    reports: list[history.Report] = []
-
-    def begin(gitdir: Path) -> None:
-        Repository.init(gitdir).close()
-        refs.update(fetch(gitdir))
-        reports.append(_judged(gitdir, refs, progress))
-        location.mark(gitdir, view=view)
-        sync_folders(gitdir)
-
-    founding.place(folder, begin)
-    place = location.at(folder)
-    return Restored(place, refs, reports[0], shown(place, timeout))
-
-
-def _judged(
-    gitdir: Path, refs: dict[str, Oid], progress: Callable[[int], None] | None
-) -> history.Report:
-    with Repository.open(gitdir, writing=True) as repo:
-        if refs_of(repo) != refs:
-            raise Corrupt("the refs that arrived are not those of the copy", hint="run it again")
-        return history.verify(repo, refs[MAIN], progress=progress)
-
-
-def sync_folders(gitdir: Path) -> None:
-    """Let the names of what Git wrote survive a power cut; the files themselves it has synced."""
-    with reported("sync", str(gitdir)):
-        for path, _, _ in os.walk(gitdir, topdown=False):
-            fsync_folder(path)
-
-
-def shown(place: location.Location, timeout: float) -> list[str]:
-    """Make the view; what goes wrong is a warning."""
-    if not place.view:
-        return []
-    try:
-        with (
-            Repository.open(place.gitdir, writing=True) as repo,
-            repository_lock(place.gitdir, timeout),
-        ):
-            head = repo.ref(MAIN)
-            return View(place.folder, place.gitdir).repair(repo, head) if head else []
-    except GfsError as error:
-        return [f"the plain files are not there yet: {error.message}"]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 
 import clirun
 import pytest
 from flowrepo import imported, put
-from gitrepo import child, code_of, fsck, git, in_front, overwrite
+from gitrepo import child, code_of, fsck, git, in_front, intercepted, overwrite
 
 from gitflowstate.syscalls import calls
 
@@ -96,6 +97,7 @@ def test_what_is_there_is_never_written_over(cli, tmp_path):
     kept = (tmp_path / "copy.bundle").read_bytes()
     assert "there already" in cli.refuses(3, "backup", tmp_path / "copy.bundle")["message"]
     assert (tmp_path / "copy.bundle").read_bytes() == kept
+    cli("note", "live", "of which the copy knows nothing")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
     for folder in (tmp_path / "full", cli.folder):
@@ -109,7 +111,7 @@ def test_a_damaged_bundle_leaves_nothing_behind(cli, tmp_path):
     data[-40] ^= 1
     (tmp_path / "torn.bundle").write_bytes(data)
     cli.refuses(6, "restore", tmp_path / "torn.bundle", tmp_path / "new")
-    assert list((tmp_path / "new").iterdir()) == []
+    assert not (tmp_path / "new").exists()
     (tmp_path / "words").write_text("no bundle")
     cli.refuses(5, "restore", tmp_path / "words", tmp_path / "new")
     cli.refuses(5, "restore", tmp_path / "nothing", tmp_path / "new")
@@ -276,6 +278,88 @@ def test_killed_before_it_is_in_place_a_restore_leaves_no_repository(cli, tmp_pa
     cli("restore", tmp_path / "copy.bundle", tmp_path / "new")
     assert [path.name for path in (tmp_path / "new").glob(".gfs-*")] == []
     same(cli, tmp_path / "new")
+
+
+@pytest.mark.req("A1", "A8", "R-TF-11")
+@pytest.mark.parametrize("way", ["killed", "interrupted"])
+@pytest.mark.parametrize("url", [False, True])
+def test_interrupted_once_it_is_in_place_a_restore_is_finished_by_the_next(cli, tmp_path, way, url):
+    git(tmp_path, "init", "-q", "--bare", "second.git")
+    copy = f"file://{tmp_path}/second.git" if url else tmp_path / "copy.bundle"
+    cli("backup", copy)
+
+    def work():
+        real = calls.rename
+
+        def die(one, other):
+            real(one, other)
+            if str(other).endswith("/.git"):
+                os.kill(os.getpid(), signal.SIGKILL if way == "killed" else signal.SIGINT)
+
+        calls.rename = die
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os._exit(clirun.here("restore", copy, tmp_path / "new").code)
+
+    assert code_of(child(work)) == (-9 if way == "killed" else 130)
+    assert not (tmp_path / "new/flows").exists()
+    done = cli.json("restore", copy, tmp_path / "new")
+    assert (done["made"], done["head"]) == (False, cli.head)
+    assert "already there" in cli("restore", copy, tmp_path / "new")
+    same(cli, tmp_path / "new")
+    assert "not empty" in cli.refuses(3, "restore", copy, tmp_path / "new")["message"]
+
+
+@pytest.mark.req("R-TF-11")
+def test_a_restore_that_fails_leaves_no_folder_that_it_made(cli, tmp_path):
+    cli("backup", tmp_path / "copy.bundle")
+    data = (tmp_path / "copy.bundle").read_bytes()
+    (tmp_path / "torn.bundle").write_bytes(data[:-30])
+    (tmp_path / "mine").mkdir()
+    for folder in ("new", "deep/er/new", "mine", "mine/new"):
+        cli.refuses(6, "restore", tmp_path / "torn.bundle", tmp_path / folder)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"work", "copy.bundle", "torn.bundle", "mine"}
+    assert [*(tmp_path / "mine").iterdir()] == []
+
+
+@pytest.mark.req("R-TF-11")
+def test_who_waits_for_a_restore_that_fails_is_told_to_try_again(cli, tmp_path):
+    cli("backup", tmp_path / "copy.bundle")
+    waited = []
+
+    def act(_number, name, real, arguments):
+        if name == "flock" and not waited:  # who had the lock has failed, and took the folder along
+            waited.append((tmp_path / "new").rmdir())
+        return real(*arguments)
+
+    with intercepted(act):
+        done = cli.run("restore", tmp_path / "copy.bundle", tmp_path / "new", "--json")
+    assert (waited, done.code) == ([None], 75), done
+    assert "same command" in done.error["hint"]
+    cli("restore", tmp_path / "copy.bundle", tmp_path / "new")
+
+
+@pytest.mark.req("R-TF-11")
+@pytest.mark.parametrize("bundle", [True, False])
+def test_a_copy_of_a_clone_stands_alone_and_says_how_it_joins_again(tmp_path, bundle):
+    git(tmp_path, "init", "-q", "--bare", "-b", "main", "team.git")
+    shared = clirun.made(tmp_path / "one", "--remote", tmp_path / "team.git")
+    shared("create", "Shared", "--id", "live", "--next", "Read")
+    copy = tmp_path / "copy.bundle" if bundle else shared.folder
+    if bundle:
+        shared("backup", copy)
+    done = clirun.here("restore", copy, tmp_path / "new")
+    url = "URL" if bundle else tmp_path / "team.git"
+    assert "it stands alone; " in done.out
+    assert f": gfs init {tmp_path}/new --remote {url}\n" in done.out
+    shared("note", "live", "meanwhile")
+    again = clirun.Cli(tmp_path / "new")
+    again("note", "live", "alone")
+    assert again.json("where").get("remote") is None
+    assert clirun.here("init", tmp_path / "new", "--remote", tmp_path / "team.git").code == 0
+    assert [note["text"] for note in again.flow("live")["notes"]] == ["meanwhile", "alone"]
+    shared("sync")
+    assert shared.flow("live") == again.flow("live")
 
 
 # ── what a killed one leaves ────────────────────────────────────────────────────────────────────

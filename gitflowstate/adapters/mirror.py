@@ -49,14 +49,18 @@ class Mirror:
             return found
         raise _refused(ended, {name: reasons.get(name, _MOVED) for name in missing}, repo.gitdir)
 
-    def fetch(self, gitdir: Path) -> dict[str, Oid]:
-        """Bring every ref of the copy into an empty repository; return what each holds there."""
+    def copy(self) -> bundles.Copy:
+        """Return the copy that it is."""
+        return bundles.Copy(self._refs, self._bring)
+
+    def _refs(self, gitdir: Path) -> dict[str, Oid]:
+        return bundles.told_refs(self._at(gitdir).run("ls-remote", "--quiet", "--", self.url))
+
+    def _bring(self, gitdir: Path) -> None:
         remote = self._at(gitdir)
-        refs = bundles.told_refs(remote.run("ls-remote", "--quiet", "--", self.url))
         ended = remote.attempt(*bundles.fetching(self.url))
         if ended.code:
             raise at_home(ended.err) or remote.failure(ended.err)
-        return refs
 
     def _at(self, gitdir: Path) -> GitRemote:
         token = self._environment.get("GFS_GIT_TOKEN")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gitflowstate import bundles, cgit, prose
+from gitflowstate import bundles, cgit, prose, restoring
 from gitflowstate.adapters.mirror import Mirror
 from gitflowstate.cli import config, output
 from gitflowstate.cli.session import Session, quoted
@@ -18,7 +18,7 @@ from gitflowstate.cli.verb import reads
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import GfsError, NotFound, Rejected
 from gitflowstate.git import Oid, Repository
-from gitflowstate.location import is_there
+from gitflowstate.location import is_there, made_by_gfs
 from gitflowstate.syscalls import reported
 
 
@@ -112,17 +112,19 @@ def restore(
 ) -> None:
     """Make a flow repository in a new or empty folder from a copy: the same head, the same refs.
 
+    It stands alone, whatever remote the one that was copied had: gfs init DIR --remote URL.
+
     Example: gfs restore ~/backups/flows.bundle ~/flows
     """
     cgit.check_place(file)
     environ = config.environment()
     git = cgit.Git(Path(file), environ)
     local = not cgit.is_url(file)
-    fetch = bundles.fetched_from(Path(file), git) if local else Mirror(file, environ).fetch
+    copy = bundles.copy_at(Path(file), git) if local else Mirror(file, environ).copy()
     with _explained(file):
-        done = bundles.restore(
+        done = restoring.restore(
             Path(directory),
-            fetch,
+            copy,
             view=not no_view,
             timeout=config.lock_timeout(),
             progress=_progress,
@@ -134,18 +136,30 @@ def restore(
     folder = done.place.folder
     data = {
         "folder": str(folder),
+        "made": done.made,
         "head": done.refs[MAIN],
         "refs": done.refs,
         "commits": done.report.commits,
         "problems": done.report.problems,
+        "remote": None,
         "next": ["gfs", "list", "--repo", str(folder)],
     }
     text = (
-        f"{output.line(str(folder))}: {_counted(done.refs)}, "
-        f"{prose.count(done.report.commits, 'commit')} replayed"
-        f"\nnext: export GFS_REPO={quoted(folder)}; gfs list"
+        f"{output.line(str(folder))}: {'' if done.made else 'already there, '}"
+        f"{_counted(done.refs)}, {prose.count(done.report.commits, 'commit')} replayed"
+        f"\n{_alone(file, folder)}\nnext: export GFS_REPO={quoted(folder)}; gfs list"
     )
     output.success(data, text, as_json=session.json)
+
+
+def _alone(file: str, folder: Path) -> str:
+    """Say that what was brought back reaches no remote, and how it would; a bundle names none."""
+    shared, url = "if its flows were shared through a remote", "URL"
+    with suppress(GfsError):
+        source = None if cgit.is_url(file) else made_by_gfs(Path(file) / ".git")
+        if source is not None and source.remote is not None:
+            shared, url = "that one has a remote", quoted(cgit.plain(source.remote))
+    return f"it stands alone; {shared}: gfs init {quoted(folder)} --remote {url}"
 
 
 def _progress(count: int) -> None:
