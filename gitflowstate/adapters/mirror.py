@@ -72,9 +72,12 @@ def _refused(ended: cgit.Ended, reasons: dict[str, str], gitdir: Path) -> GfsErr
     what = "the copy was not brought up to date"
     told = next((reason for reason in reasons.values() if reason != _MOVED), _MOVED)
     why = cgit.refusal("; ".join(f"{name} {reasons[name]}" for name in reasons), ended.err)
-    there = stopped.hindered("\n".join(cgit.said(ended.err)), f"{what}, it says")
-    if found := stopped.at_home(ended, what, gitdir) or there:
+    if found := stopped.at_home(ended, what, gitdir):
         return found
+    if attempts.is_race(told) or attempts.is_storage(told):  # else a hook may say anything
+        said = "\n".join(cgit.said(ended.err))
+        if found := stopped.hindered(said, f"{what}, it says"):
+            return found
     if told == _MOVED or attempts.is_race(told):
         return Stale(
             f"{what}: {why}",

@@ -130,9 +130,12 @@ def test_what_a_rule_of_the_second_repository_refuses_is_told_as_that(flow, tmp_
     place = second(flow, tmp_path)
     (place / "hooks").mkdir()
     hook = place / "hooks/pre-receive"
-    hook.write_text("#!/bin/sh\necho 'only on Mondays' >&2\nexit 1\n")
+    rule = "cannot write: no space left on Mondays"
+    hook.write_text(f"#!/bin/sh\necho '{rule}' >&2\nexit 1\n")
     hook.chmod(0o755)
-    assert "only on Mondays" in flow.refuses(77, "backup", place)["message"]
+    error = flow.refuses(77, "backup", place)
+    assert rule in error["message"]
+    assert "a rule or a hook there" in error["hint"]
 
 
 @NEEDED
