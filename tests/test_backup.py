@@ -340,16 +340,17 @@ def test_who_waits_for_a_restore_that_fails_is_told_to_try_again(cli, tmp_path):
 
 
 @pytest.mark.req("R-TF-11")
-@pytest.mark.parametrize("bundle", [True, False])
-def test_a_copy_of_a_clone_stands_alone_and_says_how_it_joins_again(tmp_path, bundle):
+@pytest.mark.parametrize("kind", ["bundle", "folder", ".git"])
+def test_a_copy_of_a_clone_stands_alone_and_says_how_it_joins_again(tmp_path, kind):
     git(tmp_path, "init", "-q", "--bare", "-b", "main", "team.git")
     shared = clirun.made(tmp_path / "one", "--remote", tmp_path / "team.git")
     shared("create", "Shared", "--id", "live", "--next", "Read")
-    copy = tmp_path / "copy.bundle" if bundle else shared.folder
-    if bundle:
+    copy = shared.gitdir if kind == ".git" else shared.folder
+    if kind == "bundle":
+        copy = tmp_path / "copy.bundle"
         shared("backup", copy)
     done = clirun.here("restore", copy, tmp_path / "new")
-    url = "URL" if bundle else tmp_path / "team.git"
+    url = "URL" if kind == "bundle" else tmp_path / "team.git"
     assert "it stands alone; " in done.out
     assert f": gfs init {tmp_path}/new --remote {url}\n" in done.out
     shared("note", "live", "meanwhile")

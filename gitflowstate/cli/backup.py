@@ -156,7 +156,8 @@ def _alone(file: str, folder: Path) -> str:
     """Say that what was brought back reaches no remote, and how it would; a bundle names none."""
     shared, url = "if its flows were shared through a remote", "URL"
     with suppress(GfsError):
-        source = None if cgit.is_url(file) else made_by_gfs(Path(file) / ".git")
+        places = () if cgit.is_url(file) else (Path(file) / ".git", Path(file))
+        source = next(filter(None, map(made_by_gfs, places)), None)
         if source is not None and source.remote is not None:
             shared, url = "that one has a remote", quoted(cgit.plain(source.remote))
     return f"it stands alone; {shared}: gfs init {quoted(folder)} --remote {url}"
