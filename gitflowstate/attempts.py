@@ -40,15 +40,25 @@ def is_race(refusal: str) -> bool:
     return _RACES.match(refusal) is not None
 
 
+def is_storage(refusal: str) -> bool:
+    """Tell whether a server could not store what it was sent."""
+    return _DISK.match(refusal) is not None
+
+
+def is_barred(refusal: str) -> bool:
+    """Tell whether a server may not write where it should."""
+    return _BARRED.search(refusal) is not None
+
+
 def _final(refusal: str) -> GfsError | None:
     """Return the error for a refusal that stands, None for a race."""
-    race, disk = is_race(refusal), _DISK.match(refusal)
+    race, disk = is_race(refusal), is_storage(refusal)
     if not (race or disk):
         return Denied(
             f"the remote refuses to move main: {refusal}",
             hint="a rule or a hook there decides: ask who keeps it",
         )
-    if _BARRED.search(refusal):
+    if is_barred(refusal):
         return Denied(
             f"the remote cannot be written: {refusal}",
             hint="ask who keeps it whether you may write there, and whether its disk has room",

@@ -1,8 +1,8 @@
-"""Copies of a whole flow repository: a bundle is written and read again, a copy is brought back.
+"""Copies of a whole flow repository: a bundle is written and read again, and a copy is read.
 
 Rules: a copy holds main and every ref of ours, at least as they were when it was asked for; nothing
-that is there is written over; what was written counts only after it was read back; a repository is
-made aside and is there whole or not at all. No op is made (architecture, section 1).
+that is there is written over; what was written counts only after it was read back. No op is made
+(architecture, section 1).
 """
 
 from __future__ import annotations
@@ -12,30 +12,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from gitflowstate import cgit, founding, history, location, scratch
-from gitflowstate.cgit import Git
+from gitflowstate import location, scratch, stopped
+from gitflowstate.cgit import Ended, Git
 from gitflowstate.definitions import MAIN
-from gitflowstate.errors import Corrupt, GfsError, NotFound, Rejected, Unavailable
+from gitflowstate.errors import Corrupt, Denied, GfsError, NotFound, Rejected, Unavailable
 from gitflowstate.git import Oid, Repository
-from gitflowstate.locks import repository_lock
-from gitflowstate.syscalls import calls, fsync_file, fsync_folder, reported
-from gitflowstate.view import View
+from gitflowstate.syscalls import READ_FLAGS, calls, fsync_file, fsync_folder, reported
 
 OURS = "refs/gfs"
 _REMOTE = f"{OURS}/remote/"  # what the remote had when it was asked: of no use in a copy
 REFSPECS = (f"{MAIN}:{MAIN}", f"{OURS}/*:{OURS}/*", f"^{_REMOTE}*")
 
-# Brings the refs of a copy into a repository, and returns what each of them holds there.
-Fetch = Callable[[Path], dict[str, Oid]]
+_ATTEMPTS = 5  # while main moves
 
 
-class Restored(NamedTuple):
-    """A repository that was brought back, what replaying it found, and what went less than well."""
+class Copy(NamedTuple):
+    """A copy: what its refs hold, and what brings them into a repository; both run Git in one."""
 
-    place: location.Location
-    refs: dict[str, Oid]
-    report: history.Report
-    warnings: list[str]
+    refs: Callable[[Path], dict[str, Oid]]
+    bring: Callable[[Path], None]
 
 
 def refs_of(repo: Repository) -> dict[str, Oid]:
@@ -56,21 +51,29 @@ def _is_kept(name: str) -> bool:
     return name == MAIN or (name.startswith(f"{OURS}/") and not name.startswith(_REMOTE))
 
 
+def _is_folder(path: Path) -> bool:
+    with reported("look at", str(path)):
+        return path.is_dir()
+
+
 # ── a bundle ────────────────────────────────────────────────────────────────────────────────────
 
 
 def write(repo: Repository, git: Git, file: Path) -> dict[str, Oid]:
     """Write a bundle under a new name, once it was read back; return its refs.
 
-    Raises Rejected where the name is taken, Unavailable where a ref was moved back meanwhile.
+    Raises Rejected where the name is taken, Unavailable where a ref was moved back meanwhile or
+    there is no room, Corrupt where the repository is damaged.
     """
     if location.is_there(file):
         raise Rejected(f"{file} is there already and stays as it is", hint="choose another name")
+    if not _is_folder(file.parent):
+        raise NotFound(f"there is no folder {file.parent}", hint="make it, or name another one")
     refs = refs_of(repo)
     with reported("write", str(file)), scratch.beside(file.parent) as (folder, descriptor):
         git = git.holding(descriptor)
         aside = folder / scratch.BUNDLE
-        git.run("bundle", "create", "--quiet", os.path.abspath(aside), *refs)  # noqa: PTH100  text
+        _bundle(git, aside, refs)
         found = _checked(repo, git, aside, refs)
         fsync_file(str(aside))
         try:
@@ -81,43 +84,89 @@ def write(repo: Repository, git: Git, file: Path) -> dict[str, Oid]:
     return found
 
 
+def _bundle(git: Git, file: Path, refs: dict[str, Oid]) -> None:
+    """Let Git write a bundle, and again where it left out a ref that moved meanwhile."""
+    path = os.path.abspath(file)  # noqa: PTH100  text
+    for _ in range(_ATTEMPTS):
+        ended = git.attempt("bundle", "create", "--quiet", path, *refs)
+        heads: list[str] = []
+        if ended.code == 0:
+            heads = stopped.run(git, "bundle", "list-heads", path).split()[1::2]
+        elif "empty bundle" not in ended.err:
+            raise stopped.failure(ended, "git bundle stopped", git.gitdir)
+        if set(heads) == refs.keys():
+            return
+    left = ", ".join(sorted(refs.keys() - set(heads)))
+    raise Unavailable(f"{left} moved while the bundle was written", hint="run it again")
+
+
 def _checked(repo: Repository, git: Git, file: Path, refs: dict[str, Oid]) -> dict[str, Oid]:
     """Read a bundle back, whole; return what its refs hold."""
-    git.run("bundle", "verify", "--quiet", os.path.abspath(file))  # noqa: PTH100  text
+    stopped.run(git, "bundle", "verify", "--quiet", os.path.abspath(file))  # noqa: PTH100  text
     copy = file.parent / scratch.COPY
     Repository.init(copy).close()
-    found = fetched_from(file, git)(copy)
-    if found.keys() != refs.keys():
-        # Git leaves out a ref that moves while it is written.
-        left = ", ".join(sorted(refs.keys() ^ found.keys()))
-        raise Unavailable(f"{left} moved while the bundle was written", hint="run it again")
+    source = copy_at(file, git)
+    found = source.refs(copy)
+    try:
+        source.bring(copy)
+    except Corrupt as error:  # Git copies packs as they are
+        raise Corrupt(
+            f"{repo.gitdir} is damaged: {error.details['reason']}; no backup was kept",
+            hint="gfs doctor names what is wrong; a copy that was made before stays as it is",
+        ) from error
     for name, oid in refs.items():
         if not repo.is_within(oid, found[name]):
             raise Unavailable(f"{name} was moved back meanwhile", hint="run it again")
     return found
 
 
-def fetched_from(place: Path, git: Git) -> Fetch:
-    """Return what brings the refs of a bundle, or of a repository on this machine."""
+def copy_at(place: Path, git: Git) -> Copy:
+    """Return the copy that a bundle is, or a repository on this machine."""
     path = os.path.abspath(place)  # noqa: PTH100  links stay as the person wrote them
 
-    def fetch(gitdir: Path) -> dict[str, Oid]:
-        into = git.at(gitdir)
-        told = into.attempt("ls-remote", "--quiet", "--", path, MAIN, f"{OURS}/*")
+    def refs(gitdir: Path) -> dict[str, Oid]:
+        told = git.at(gitdir).attempt("ls-remote", "--quiet", "--", path, MAIN, f"{OURS}/*")
         if told.code:
-            raise NotFound(
-                f"{place} is neither a bundle nor a repository", hint="gfs backup FILE makes one"
-            )
-        refs = told_refs(told.out)
-        ended = into.attempt(*fetching(path))
-        if ended.code:
-            raise Corrupt(
-                f"{place} cannot be read to its end: {cgit.last_line(ended.err)}",
-                hint="name another copy",
-            )
-        return refs
+            raise _no_copy(place, told)
+        return told_refs(told.out)
 
-    return fetch
+    def bring(gitdir: Path) -> None:
+        ended = git.at(gitdir).attempt(*fetching(path))
+        if ended.code:
+            raise _not_brought(place, ended)
+
+    return Copy(refs, bring)
+
+
+def _no_copy(place: Path, told: Ended) -> GfsError:
+    """Return the error for what does not say which refs it has."""
+    if "dubious ownership" in told.err:
+        return Denied(
+            f"{place} belongs to another user",
+            hint="ask that user for a bundle, which gfs backup FILE makes; or, if you trust that "
+            "user, let your own Git read it: safe.directory in git help config",
+        )
+    with reported("read", str(place)):
+        for path in (place, place / ".git"):
+            if location.is_there(path):
+                os.close(os.open(path, READ_FLAGS & ~os.O_NOFOLLOW))
+    return stopped.hindrance(told, f"{place} cannot be read") or NotFound(
+        f"{place} is neither a bundle nor a repository",
+        hint="name a file that gfs backup wrote, or a repository",
+    )
+
+
+def _not_brought(place: Path, ended: Ended) -> GfsError:
+    """Return the error for what did not arrive here."""
+    reason = stopped.reason(ended.err)
+    return (
+        stopped.hindrance(ended, f"what {place} has was not brought here")
+        or stopped.unreadable(place, f"{place} cannot be read to its end")
+        or stopped.unreadable(place / ".git", f"{place} cannot be read to its end")
+        or Corrupt(
+            f"{place} cannot be read to its end: {reason}", hint="name another copy", reason=reason
+        )
+    )
 
 
 def fetching(source: str) -> tuple[str, ...]:
@@ -135,66 +184,3 @@ def told_refs(listing: str) -> dict[str, Oid]:
     if MAIN not in refs:
         raise NotFound("the copy has no main: it holds no flows", hint="name another copy")
     return refs
-
-
-# ── bringing it back ────────────────────────────────────────────────────────────────────────────
-
-
-def restore(
-    folder: Path,
-    fetch: Fetch,
-    *,
-    view: bool,
-    timeout: float,
-    progress: Callable[[int], None] | None = None,
-) -> Restored:
-    """Make a repository in a new or empty folder from a copy, whole or not at all.
-
-    Raises Rejected where the folder holds anything, NotFound where the copy has no main, Corrupt
-    where its refs or its head cannot be read back. What replaying finds is no reason to refuse.
-    """
-    folder = Path(os.path.abspath(folder))  # noqa: PTH100  links stay as the person wrote them
-    refs: dict[str, Oid] = {}
-    reports: list[history.Report] = []
-
-    def begin(gitdir: Path) -> None:
-        Repository.init(gitdir).close()
-        refs.update(fetch(gitdir))
-        reports.append(_judged(gitdir, refs, progress))
-        location.mark(gitdir, view=view)
-        sync_folders(gitdir)
-
-    founding.place(folder, begin)
-    place = location.at(folder)
-    return Restored(place, refs, reports[0], shown(place, timeout))
-
-
-def _judged(
-    gitdir: Path, refs: dict[str, Oid], progress: Callable[[int], None] | None
-) -> history.Report:
-    with Repository.open(gitdir, writing=True) as repo:
-        if refs_of(repo) != refs:
-            raise Corrupt("the refs that arrived are not those of the copy", hint="run it again")
-        return history.verify(repo, refs[MAIN], progress=progress)
-
-
-def sync_folders(gitdir: Path) -> None:
-    """Let the names of what Git wrote survive a power cut; the files themselves it has synced."""
-    with reported("sync", str(gitdir)):
-        for path, _, _ in os.walk(gitdir, topdown=False):
-            fsync_folder(path)
-
-
-def shown(place: location.Location, timeout: float) -> list[str]:
-    """Make the view; what goes wrong is a warning."""
-    if not place.view:
-        return []
-    try:
-        with (
-            Repository.open(place.gitdir, writing=True) as repo,
-            repository_lock(place.gitdir, timeout),
-        ):
-            head = repo.ref(MAIN)
-            return View(place.folder, place.gitdir).repair(repo, head) if head else []
-    except GfsError as error:
-        return [f"the plain files are not there yet: {error.message}"]

@@ -154,13 +154,18 @@ def plain(text: str) -> str:
 
 def refusal(reason: str, err: str) -> str:
     """Return why a remote refused, with what its hooks, its rules or its disk said of that."""
-    said = [plain(line) for line in _SAID.findall(err) if not _ROUTINE.search(line)]
-    return ": ".join([plain(reason), *filter(None, ["; ".join(said)[:200]])])
+    return ": ".join([plain(reason), *filter(None, ["; ".join(said(err))[:200]])])
+
+
+def said(err: str) -> list[str]:
+    """Return what a remote said, but for what is said with every push."""
+    return [plain(line) for line in _SAID.findall(err) if not _ROUTINE.search(line)]
 
 
 def last_line(err: str) -> str:
     """Return the last thing that Git said on its way out."""
-    reason = err.partition(_NO_REASON)[0].strip() or err.strip()
+    before, found, _ = err.partition(_NO_REASON)
+    reason = before.strip() or found or err.strip()
     return plain(next(iter(reversed(reason.splitlines())), "no reason given"))
 
 
@@ -185,17 +190,6 @@ class Git:
         other = copy(self)
         other.keep_open = (*self.keep_open, descriptor)
         return other
-
-    def run(self, *arguments: str) -> str:
-        """Run one command; return what it printed. Raises GfsError with what Git said last."""
-        ended = self.attempt(*arguments)
-        if ended.code:
-            verb = next(word for word in arguments if not word.startswith("-") and "=" not in word)
-            raise GfsError(
-                f"git {verb} did not succeed in {self.gitdir}: {last_line(ended.err)}",
-                hint="gfs doctor looks for what is wrong there",
-            )
-        return ended.out
 
     def attempt(self, *arguments: str, timeout_s: float | None = None) -> Ended:
         """Run one command, whatever becomes of it."""

@@ -6,23 +6,33 @@ Rule: it works on a repository that cannot be opened, or whose head cannot be re
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from gitflowstate import layout, leftovers, packindex, torn
+from gitflowstate import layout, leftovers, movedback, packindex, torn
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import NotFound, Unavailable
 from gitflowstate.findings import FROM_A_CLONE, Finding
 from gitflowstate.git import Repository
 from gitflowstate.kinds import Time
-from gitflowstate.syscalls import lstat_or_none, reported
+from gitflowstate.syscalls import (
+    calls,
+    fsync_folder,
+    lstat_or_none,
+    random_name,
+    remove_quietly,
+    reported,
+    write_new,
+)
 
 _LOCKS = ("*.lock", "refs/**/*.lock", "logs/**/*.lock", "objects/**/*.lock")
 _OWN_LOCKS = ("gfs.lock",)
 # What the lock of the repository is made of; all but the first are those of `git gc`.
 _OF_THE_LOCK = ("gfs.lock", "gc.pid", "gc.pid.lock", "gfs.gc.pid")
 _LITTLE_SPACE = 64 << 20
+_HEAD = re.compile("ref: refs/.+|[0-9a-f]{40}")  # what Git asks of HEAD in a repository
 
 
 # ── the folder, whether it can be opened or not ─────────────────────────────────────────────────
@@ -110,16 +120,22 @@ def access(gitdir: Path) -> Iterator[Finding]:
 # ── refs and the head ───────────────────────────────────────────────────────────────────────────
 
 
-def heads(repo: Repository, *, made_by_gfs: bool, at: Time) -> Iterator[Finding]:
-    """Yield what is wrong with HEAD, main and the objects that it names."""
+def named(repo: Repository, *, made_by_gfs: bool) -> Iterator[Finding]:
+    """Yield what is wrong with HEAD, without which no command of Git works."""
     said = layout.read_head(str(repo.gitdir))
-    if made_by_gfs and said != f"ref: {MAIN}":
+    if not _HEAD.fullmatch(said):
+        yield _headless(repo.gitdir, said)
+    elif made_by_gfs and said != f"ref: {MAIN}":
         yield Finding(
             "head",
             "HEAD does not name main, so that a clone begins elsewhere",
             f"HEAD says {said[:80]!r}",
             f"git symbolic-ref HEAD {MAIN}",
         )
+
+
+def heads(repo: Repository, at: Time) -> Iterator[Finding]:
+    """Yield what is wrong with main and the objects that it names."""
     for name, oid in repo.refs("refs/replace").items():
         yield Finding(
             "replace-ref",
@@ -128,6 +144,33 @@ def heads(repo: Repository, *, made_by_gfs: bool, at: Time) -> Iterator[Finding]
             "git replace --list shows them; ask who made it",
         )
     yield from _torn(repo, at)
+
+
+def _headless(gitdir: Path, said: str) -> Finding:
+    """Return that HEAD holds nothing that Git accepts, so that none of its commands works."""
+
+    def fix() -> str:
+        path, new = f"{gitdir}/HEAD", f"{gitdir}/{random_name(leftovers.PRIVATE)}"
+        if _HEAD.fullmatch(layout.read_head(str(gitdir))):
+            return "it was written meanwhile"
+        aside = gitdir / "gfs" / "stale" / random_name("HEAD-")
+        aside.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            write_new(new, f"ref: {MAIN}\n".encode())
+            calls.link(path, str(aside))
+            calls.rename(new, path)
+        finally:
+            remove_quietly(new)
+        fsync_folder(str(gitdir))
+        return f"HEAD names main; the file that it was is now {aside}"
+
+    return Finding(
+        "head",
+        "HEAD names no branch, so that Git takes this for no repository",
+        f"HEAD says {said[:80]!r}",
+        "gfs doctor --fix lets it name main, and keeps the file that it was",
+        fix=fix,
+    )
 
 
 def _torn(repo: Repository, at: Time) -> Iterator[Finding]:
@@ -151,9 +194,22 @@ def _torn(repo: Repository, at: Time) -> Iterator[Finding]:
             step = "first let the pack have its index again, which may be all that is missing"
         yield Finding("torn-head", "the head cannot be read", found, step)
     elif repo.ref(MAIN) is None:
+        yield _missing(repo)
+
+
+def _missing(repo: Repository) -> Finding:
+    """Return that there is no main, and what it was where anything tells."""
+    was = movedback.last_known(repo)
+    if was is None:
         raise NotFound(
             f"{repo.gitdir} has no {MAIN}: it holds no flows", hint="gfs where; look into a backup"
         )
+    return Finding(
+        "refs",
+        f"{repo.gitdir} has no {MAIN}, which it had",
+        f"it was at {movedback.about(repo, was)}",
+        f"git branch main {was[:12]} makes it again; if somebody took it away, ask why first",
+    )
 
 
 def _moved_back(repo: Repository, cut: torn.Cut, at: Time) -> str:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
-from gitflowstate import handmade, history, processes
+from gitflowstate import ancestry, handmade, history, processes
 from gitflowstate.cursorstore import CursorStore, verify
 from gitflowstate.definitions import MAIN
 from gitflowstate.documents import Broken
@@ -141,12 +142,21 @@ def cursors(repo: Repository, head: Oid) -> Iterator[Finding]:
                 "cursor", problem, name, "the next gfs watch goes on from what it can read"
             )
         seen = cursor.head if cursor else None
-        if seen is not None and not repo.is_within(seen, head):
+        if seen is not None and not _keeps(repo, head, seen):
             head = repo.ref(MAIN) or head  # somebody may write while we look
-        if seen is not None and not repo.is_within(seen, head):
+        if seen is not None and not _keeps(repo, head, seen):
             yield Finding(
                 "behind-cursor",
                 f"channel {channel} has seen a commit that is not in main",
                 f"{seen[:12]} is not behind {head[:12]}",
                 f"main was moved back or rewritten: git reflog show {MAIN}; ask who did it",
             )
+
+
+def _keeps(repo: Repository, head: Oid, seen: Oid) -> bool:
+    """Tell whether a head is built on a commit, and not merely a merge that dropped it."""
+    if not repo.is_within(seen, head):
+        return False
+    with suppress(Corrupt):  # a hole, which the audit tells
+        return not ancestry.taken_back(repo, seen, head)
+    return True

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from gitflowstate import history, reconcile
+from gitflowstate.ancestry import op_text
 from gitflowstate.errors import GfsError, Rejected
 from gitflowstate.git import Oid, Repository
 from gitflowstate.history import Step
@@ -52,8 +53,8 @@ def replayed(
 ) -> Iterator[Fate]:
     """Apply a queue to a head, but for what is among commits that are published already."""
     steps = [_step(repo, oid) for oid in queue]
-    there = [_text(decode_trailers(repo.commit(oid).message)) for oid in published]
-    pairs = [(step.commit.oid, _text(step.trailers)) for step in steps]
+    there = [op_text(repo, oid) for oid in published]
+    pairs = [(step.commit.oid, (step.trailers or {}).get("Gfs-Op")) for step in steps]
     left = {*reconcile.unpublished(pairs, there)}
     for step in steps:
         fate = _queued(step.commit.oid, step.trailers)
@@ -81,11 +82,6 @@ def _step(repo: Repository, oid: Oid) -> Step:
     commit = repo.commit(oid)
     parent = repo.commit(commit.parents[0]) if commit.parents else None
     return Step(commit, parent, decode_trailers(commit.message))
-
-
-def _text(trailers: dict[str, str] | None) -> str | None:
-    """Return the operation of a commit as it stands there."""
-    return (trailers or {}).get("Gfs-Op")
 
 
 def _queued(oid: Oid, trailers: dict[str, str] | None) -> Fate:

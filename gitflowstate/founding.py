@@ -18,9 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from gitflowstate import location, wholeness
+from gitflowstate import enclosing, location, wholeness
 from gitflowstate.definitions import MAIN
-from gitflowstate.errors import GfsError, Rejected, Unavailable, Uncertain
+from gitflowstate.errors import Rejected, Unavailable, Uncertain
 from gitflowstate.git import Repository
 from gitflowstate.kinds import Time
 from gitflowstate.location import POINTER, Location, is_there
@@ -30,18 +30,16 @@ from gitflowstate.store import Store
 from gitflowstate.syscalls import (
     calls,
     fsync_folder,
+    identity,
     lstat_or_none,
     random_name,
-    read_regular,
     reported,
-    write_all,
 )
 
 FIRST = Init(at="2026-01-01T00:00:00Z", by="gitflowstate")
 _ASIDE = ".gfs-init-"  # how `layout` names what it makes aside, too
 _COMMAND = "gfs init"
 _PATIENCE_S = 10.0
-_MAX_EXCLUDE = 1 << 20
 
 
 class Founded(NamedTuple):
@@ -68,17 +66,15 @@ def init(
     """
     folder = Path(os.path.abspath(folder))  # noqa: PTH100  links stay as the person wrote them
     found = _present(folder, command)
-    warnings = _exclude(folder)
+    warnings = enclosing.exclude(folder)
     if found is not None:
         return Founded(found, made=False, warnings=warnings)
-    with reported("make", str(folder)):
-        _make_folders(folder)
-        with _alone_in(folder):
-            found = _present(folder, command)
-            if found is None and _moved_in(folder, begin or partial(_begin, view=view)):
-                made = Location(folder, folder / ".git", MAIN, writable=True, view=view)
-                return Founded(made, made=True, warnings=warnings)
-            found = found or _present(folder, command)
+    with reported("make", str(folder)), _made(folder), _alone_in(folder):
+        found = _present(folder, command)
+        if found is None and _moved_in(folder, begin or partial(_begin, view=view)):
+            made = Location(folder, folder / ".git", MAIN, writable=True, view=view)
+            return Founded(made, made=True, warnings=warnings)
+        found = found or _present(folder, command)
     assert found is not None
     return Founded(found, made=False, warnings=warnings)
 
@@ -112,7 +108,7 @@ def choose(here: Path, command: str = _COMMAND) -> Path:
     That is the flow repository one stands in; else `.gfs` inside another repository's work tree,
     the nearest one where there is one; else the working folder. Rejected if that is not empty.
     """
-    top = _work_tree(here)
+    top = enclosing.top_of(here)
     for folder in (here, *here.parents):
         if location.made_by_gfs(folder / ".git"):
             return folder
@@ -154,13 +150,26 @@ def _refused(folder: Path, reason: str, choice: str) -> Rejected:
 # ── making it ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _make_folders(folder: Path) -> None:
-    """Make a folder and those above it, so that they survive a power cut."""
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """Make a folder and those above it, so that they survive a power cut.
+
+    What was made here and is empty goes again where the block fails.
+    """
     missing = [path for path in (folder, *folder.parents) if lstat_or_none(str(path)) is None]
-    for path in reversed(missing):
-        with suppress(FileExistsError):
-            calls.mkdir(str(path), 0o777)
-        fsync_folder(str(path.parent))
+    made: list[Path] = []
+    try:
+        for path in reversed(missing):
+            with suppress(FileExistsError):
+                calls.mkdir(str(path), 0o777)
+                made.append(path)
+            fsync_folder(str(path.parent))
+        yield
+    except BaseException:
+        for path in reversed(made):
+            with suppress(OSError):
+                path.rmdir()
+        raise
 
 
 @contextmanager
@@ -168,7 +177,13 @@ def _alone_in(folder: Path) -> Iterator[None]:
     """Keep out others who begin here, and clear what those who died left aside."""
     descriptor = calls.open(str(folder), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        if _locked(descriptor, folder):
+        locked = _locked(descriptor, folder)
+        if not _leads_to(folder, descriptor):
+            raise Unavailable(
+                f"{folder} was removed by another process, which could not make a repository there",
+                hint="Run the same command again.",
+            )
+        if locked:
             for name in calls.listdir(str(folder)):
                 if name.startswith(_ASIDE):
                     _clear(folder / name)
@@ -176,6 +191,13 @@ def _alone_in(folder: Path) -> Iterator[None]:
     finally:
         with suppress(OSError):  # nothing was written through it
             calls.close(descriptor)
+
+
+def _leads_to(folder: Path, descriptor: int) -> bool:
+    """Tell whether a folder is still the one that was opened."""
+    with suppress(FileNotFoundError):
+        return identity(folder.stat()) == identity(calls.fstat(descriptor))
+    return False
 
 
 def _locked(descriptor: int, folder: Path) -> bool:
@@ -208,11 +230,9 @@ def place(folder: Path, begin: Callable[[Path], None]) -> None:
 
     Rejected if the folder holds anything, Unavailable if another process goes on making one there.
     """
-    with reported("make", str(folder)):
-        _make_folders(folder)
-        with _alone_in(folder):
-            if calls.listdir(str(folder)) or not _moved_in(folder, begin):
-                raise _refused(folder, "it is not empty", "a new or an empty folder")
+    with reported("make", str(folder)), _made(folder), _alone_in(folder):
+        if calls.listdir(str(folder)) or not _moved_in(folder, begin):
+            raise _refused(folder, "it is not empty", "a new or an empty folder")
 
 
 def _moved_in(folder: Path, begin: Callable[[Path], None]) -> bool:
@@ -246,52 +266,3 @@ def _begin(gitdir: Path, *, view: bool) -> None:
             if isinstance(error.__cause__, OSError):
                 raise error.__cause__ from error
             raise
-
-
-# ── another repository's work tree ──────────────────────────────────────────────────────────────
-
-
-def _work_tree(folder: Path) -> Path | None:
-    """Return the top of the work tree that a folder lies in, None if it is in none."""
-    for top in (folder, *folder.parents):
-        if top.name == ".git":
-            return None
-        if is_there(top / ".git"):
-            return top
-    return None
-
-
-def _exclude(folder: Path) -> list[str]:
-    """Keep a `.gfs` out of the status of the repository around it; return warnings."""
-    top = _work_tree(folder.parent) if folder.name == POINTER else None
-    if top is None:
-        return []
-    try:
-        _append_line(f"{_git_folder(top)}/info", "exclude", POINTER)
-    except GfsError as error:
-        return [f"{POINTER} was not entered in info/exclude of {top}: {error.message}"]
-    return []
-
-
-def _git_folder(top: Path) -> Path:
-    if (top / ".git").is_dir():
-        return top / ".git"
-    with Repository.open(top) as linked:  # a linked worktree or submodule
-        return linked.gitdir
-
-
-def _append_line(folder: str, name: str, line: str) -> None:
-    path = f"{folder}/{name}"
-    content = read_regular(path, _MAX_EXCLUDE) or b""
-    if line.encode() in content.splitlines():
-        return
-    start = "\n" if content and not content.endswith(b"\n") else ""
-    with reported("write", path):
-        with suppress(FileExistsError):
-            calls.mkdir(folder, 0o777)
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = calls.open(path, flags, 0o666)
-        try:
-            write_all(descriptor, f"{start}{line}\n".encode())
-        finally:
-            calls.close(descriptor)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
-from gitflowstate import codec, documents, handmade, machine, outcomes, prose
+from gitflowstate import ancestry, codec, documents, handmade, machine, outcomes, prose
 from gitflowstate.cursors import cursor_ref
 from gitflowstate.definitions import FLOWS, Definition
 from gitflowstate.errors import Corrupt, GfsError, Invalid, NotFound
@@ -169,13 +169,15 @@ def verify(
 ) -> Report:
     """Replay every commit of a family after `since` and compare each governed path with its blob.
 
-    Problems are collected, none is raised; `progress` is told the count of commits done.
+    Problems are collected; `progress` is told the count of commits done. Raises Corrupt where the
+    head does not keep what main had at `since`, so that no commit after that tells what was lost.
     """
+    end = since and _kept(repo, head, since)
     report = Report(0, [], [], shallow=False)
     at = head
     try:
         for step in steps(repo, head, definition.governed):
-            if step.commit.oid == since:
+            if step.commit.oid == end:
                 break
             report = _audited(repo, step, report, definition)
             at = step.parent.oid if step.parent else at
@@ -184,6 +186,28 @@ def verify(
     except Corrupt as error:
         report.problems.append({"commit": at, "problem": f"history ends here: {error.message}"})
     return report
+
+
+def _kept(repo: Repository, head: str, since: str) -> str | None:
+    """Return where the line of a head meets that of an earlier one, which it has to keep."""
+    try:
+        found = ancestry.meeting(repo, since, head)
+        gone = ancestry.lost(repo, found)
+    except Corrupt:
+        return since  # a hole, which the audit comes upon and tells
+    if not gone:
+        return found.met
+    cut = "; git fetch --unshallow first, if a clone was cut" if repo.shallow else ""
+    seen = f"{found.met[:12]}..{since[:12]}" if found.met else since[:12]
+    raise Corrupt(
+        f"{head[:12]} takes back what main had at {since[:12]}: "
+        f"{prose.count(len(gone), 'commit')} that changed flows, from {gone[0][:12]} on",
+        hint=f"git log --first-parent {seen} shows them; instead of a merge: git pull --rebase"
+        f"{cut}",
+        since=since,
+        until=head,
+        lost=[*gone],
+    )
 
 
 def _audited(

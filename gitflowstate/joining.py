@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from gitflowstate import bundles, founding, location
+from gitflowstate import founding, location, restoring
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import Corrupt, NotFound, Rejected, Unavailable
 from gitflowstate.founding import FIRST, Founded
@@ -52,7 +52,7 @@ def init(folder: Path, attach: Attach, *, view: bool, timeout: float) -> Founded
 
 
 def _shown(done: Founded, timeout: float) -> Founded:
-    return done._replace(warnings=[*done.warnings, *bundles.shown(done.location, timeout)])
+    return done._replace(warnings=[*done.warnings, *restoring.shown(done.location, timeout)])
 
 
 def _make(gitdir: Path, *, attach: Attach, view: bool, begin: bool) -> None:
@@ -61,7 +61,7 @@ def _make(gitdir: Path, *, attach: Attach, view: bool, begin: bool) -> None:
     with Repository.open(gitdir, writing=True) as repo:
         _adopt(repo, remote, begin=begin)
     location.mark(gitdir, view=view)
-    bundles.sync_folders(gitdir)
+    restoring.sync_folders(gitdir)
 
 
 def _adopt(repo: Repository, remote: Remote, *, begin: bool) -> None:

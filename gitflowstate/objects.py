@@ -25,7 +25,7 @@ from gitflowstate.syscalls import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from gitflowstate.gitconfig import Modes
     from gitflowstate.packs import Packs
@@ -136,13 +136,14 @@ class Objects:
 
         One fsync for each object, then one for each folder touched.
         """
-        touched: dict[str, None] = {}
+        touched: dict[str, list[Oid]] = {}
         for oid, raw in objects.items():
             folder = f"{self._folder}/{oid[:2]}"
             if self._store(folder, oid[2:], zlib.compress(raw, _LEVEL)):
-                touched[self._folder] = None
-            touched[folder] = None
-        self._sync(touched)
+                touched.setdefault(self._folder, [])
+            touched.setdefault(folder, []).append(oid)
+        for folder, oids in touched.items():
+            self._sync(folder, oids)
 
     def _store(self, folder: str, name: str, data: bytes) -> bool:
         """Write one object; return whether its folder had to be made."""
@@ -182,10 +183,15 @@ class Objects:
                     raise
         raise FileNotFoundError(errno.ENOENT, "folder vanishes", folder)
 
-    def _sync(self, folders: Iterable[str]) -> None:
-        for folder in folders:
-            with reported("sync", folder):
+    def _sync(self, folder: str, oids: list[Oid]) -> None:
+        with reported("sync", folder):
+            try:
                 fsync_folder(folder)
+            except FileNotFoundError:
+                # `git maintenance` heeds no gc.pid: it packs, durably, and removes what is empty.
+                self.close()  # a pack that is still open may be gone itself
+                if not all(map(self.contains, oids)):
+                    raise
 
 
 class Incoming(Objects):

@@ -35,6 +35,11 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def kibibytes(size: int) -> str:
+    """Return a number of bytes as whole KiB, rounded up: `0 KiB` is nothing at all."""
+    return f"{-(-size // 1024):,} KiB"
+
+
 def fold(text: str) -> str:
     """Return `text` as one line: white space folded to single spaces, unseen characters dropped."""
     return " ".join(_seen(text).split())

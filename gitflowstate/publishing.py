@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 
-from gitflowstate import reconcile
+from gitflowstate.ancestry import standing, taken_back
 from gitflowstate.attempts import Attempts
 from gitflowstate.definitions import MAIN
 from gitflowstate.delivery import NotSent, Unknown
 from gitflowstate.errors import Corrupt, GfsError, Stale, Unavailable
 from gitflowstate.git import Oid, Repository, Staged
-from gitflowstate.governed import GOVERNED
 from gitflowstate.location import TRACKED
 from gitflowstate.locks import repository_lock
 from gitflowstate.movers import Local
@@ -30,24 +29,11 @@ PATIENCE_S = 30.0  # for one op to get through, races included
 LOOK_S = 15.0  # between two looks of one that stays (resolution C-20)
 
 
-def standing(repo: Repository, ours: Oid, theirs: Oid) -> Standing:
-    """Return what only main here has, and what only that of the remote has."""
-    found = reconcile.meeting(_line(repo, ours), _line(repo, theirs))
-    queued = found.queued
-    # A merge that somebody made may have brought in ours beside its first parents.
-    while queued and repo.is_within(queued[0], theirs, found.met):
-        queued = queued[1:]
-    return found._replace(queued=queued)
-
-
-def _line(repo: Repository, head: Oid) -> Iterator[Oid]:
-    return (commit.oid for commit in repo.lineage(head, GOVERNED))
-
-
-def follow(repo: Repository) -> Standing | None:
+def follow(repo: Repository, *, at_once: bool = False) -> Standing | None:
     """Bring main here to what was last brought from the remote; return how they stand.
 
-    None where they are the same. What is queued here stays as it is.
+    None where they are the same. What is queued here stays as it is. Where a lock of another keeps
+    main from moving, the next command does it; `at_once` it is Unavailable, with the lock's name.
     """
     ours, theirs = repo.ref(MAIN), repo.ref(TRACKED)
     if theirs is None or ours == theirs:
@@ -55,7 +41,7 @@ def follow(repo: Repository) -> Standing | None:
     found = Standing((), (), None) if ours is None else standing(repo, ours, theirs)
     if found.queued:
         return found
-    with suppress(Unavailable):  # the next command does it
+    with nullcontext() if at_once else suppress(Unavailable):
         repo.move(MAIN, ours, theirs, "from the remote", int(time.time()))
     return None
 
@@ -127,12 +113,25 @@ class PublishedRefs:
             found = self.remote.track(MAIN, TRACKED)
         self.asked = True
         if found == "replaced" or (found == "absent" and before is not None):
-            raise self._replaced(before)
+            raise self._replaced(before, self.remote.refs(MAIN).get(MAIN))
+        self._check_kept(before)
         self._fresh = True
         follow(self.repo)
 
-    def _replaced(self, before: Oid | None) -> Corrupt:
-        there = self.remote.refs(MAIN).get(MAIN)
+    def _check_kept(self, before: Oid | None) -> None:
+        """Refuse a main that came from the remote and keeps not all of what was there before.
+
+        A merge can have it among its ancestors, and nothing of what it did. Raises Corrupt.
+        """
+        there = self.repo.ref(TRACKED)
+        if before is None or there is None or before == there:
+            return
+        if taken_back(self.repo, before, there):
+            # As after a push that forces: what was there stays known until a person decides.
+            self.repo.move(TRACKED, there, before, "taken back there", int(time.time()))
+            raise self._replaced(before, there)
+
+    def _replaced(self, before: Oid | None, there: Oid | None) -> Corrupt:
         return Corrupt(
             f"the remote took history back: its main was at {str(before)[:12]}, and "
             + (f"{there[:12]} is not built on that" if there else "has no main any more"),
@@ -220,7 +219,11 @@ class PublishedRefs:
             attempts.beaten(refusal)
             self.ask()
             there = self.repo.ref(TRACKED)
-            within = there is not None and self.repo.is_within(new, there, old)
+            within = (
+                there is not None
+                and self.repo.is_within(new, there, old)
+                and not taken_back(self.repo, new, there)
+            )
         except Corrupt:
             raise  # what was taken back there is for a person
         except GfsError as error:  # a disk that fails here hides it as well
@@ -232,6 +235,7 @@ class PublishedRefs:
         if there != old:
             self._races += 1
             attempts.passed()
+            follow(self.repo, at_once=True)  # on what is here it would lose for ever
             return False
         attempts.again(None if refusal == IS_THERE else refusal)
         return None
@@ -245,6 +249,7 @@ class PublishedRefs:
                 self.repo.move(TRACKED, old, new, "published", int(time.time()))
             elif known != new:
                 self.remote.track(MAIN, TRACKED)
+                self._check_kept(known)
 
 
 def _unsynced(found: Standing | None) -> Stale:

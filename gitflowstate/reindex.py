@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from gitflowstate import leftovers, packindex, torn
+from gitflowstate import leftovers, packindex, stopped, torn
 from gitflowstate.cgit import Git, last_line
 from gitflowstate.errors import Corrupt, Unavailable
 from gitflowstate.git import Repository
@@ -45,6 +45,8 @@ def build(repo: Repository, git: Git, pack: str) -> str:
             _clear(repo, packindex.index_of(pack))
         ended = git.attempt("index-pack", "-o", made, pack)  # an absolute path
         if ended.code:
+            if (hindrance := stopped.hindrance(ended, "git index-pack stopped")) is not None:
+                raise hindrance
             raise Corrupt(
                 f"{pack} has no usable index, and git index-pack stopped: {last_line(ended.err)}",
                 hint=f"git unpack-objects -r < {pack} takes out what can be read; then a clone or "

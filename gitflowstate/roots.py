@@ -13,8 +13,8 @@ import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gitflowstate import sightings, torn, wholeness
-from gitflowstate.cgit import Git, last_line
+from gitflowstate import sightings, stopped, torn, wholeness
+from gitflowstate.cgit import Git
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import Corrupt
 from gitflowstate.findings import FROM_A_CLONE, Finding
@@ -28,6 +28,10 @@ _CLONED = "refs/remotes/"  # there Git itself leaves a symbolic ref that leads n
 _ZERO = "0" * 40
 _LIMIT, _LOG_LIMIT = 64 << 20, 256 << 20
 _LINE = re.compile(rb"([0-9a-f]{40}) (refs/\S+)|\^[0-9a-f]{40}|#.*")
+_WRITTEN = (
+    "a clone, a backup and the folder logs know which refs it held; when they are back, "
+    "git pack-refs --all writes it anew"
+)
 _ASK = "a person should look: a clone, a backup and the folder logs know what it held"
 
 
@@ -90,7 +94,7 @@ def _packed(gitdir: str) -> Iterator[Root | Finding]:
         return
     if not raw.endswith(b"\n"):  # Git writes no empty one, either
         what = "is an empty file" if not raw else "ends within a line"
-        yield Finding("packed-refs", f"packed-refs {what}", f"{gitdir}/packed-refs", _ASK)
+        yield Finding("packed-refs", f"packed-refs {what}", f"{gitdir}/packed-refs", _WRITTEN)
     for line in raw.splitlines():
         if (match := _LINE.fullmatch(line)) is None:
             what = f"packed-refs does not parse: {quoted(line)}"
@@ -225,14 +229,12 @@ def _was_at(main: Oid | None, oid: Oid, where: str) -> Finding:
 
 
 def _is_lost(repo: Repository, git: Git, oid: Oid) -> bool:
-    """Tell whether a commit is here, and no ref leads to it. Raises Corrupt where Git cannot."""
+    """Tell whether a commit is here and no ref leads to it. Raises Corrupt where it is damaged."""
     if oid == _ZERO or not repo.has(oid):
         return False
     ended = git.attempt("rev-list", "--max-count=1", oid, "--not", "--all")
     if ended.code:
-        raise Corrupt(
-            f"git rev-list stopped: {last_line(ended.err)}", hint="gfs doctor names what is wrong"
-        )
+        raise stopped.failure(ended, "git rev-list stopped", repo.gitdir)
     return bool(ended.out.strip())
 
 

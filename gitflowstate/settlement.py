@@ -7,6 +7,7 @@ a result whose claim was lost becomes a note. What cannot be recorded as a resul
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from gitflowstate import claims, ops, taskops
@@ -33,6 +34,7 @@ class Settings(NamedTuple):
     lease_s: int = LEASE_S
     skew_s: int = 0
     wait: bool = True
+    warn: Callable[[str], object] = str  # told, for a person, of a result that is not recorded yet
 
 
 class Desk:
@@ -73,7 +75,7 @@ class Desk:
             return self.load()
 
     def _settled(self, job: Job, result: Result) -> Flow:
-        deadline = time.monotonic() + self.patience_s
+        deadline, said = time.monotonic() + self.patience_s, False
         while True:
             try:
                 flow = self.commit(self._settlement(job, result))
@@ -85,9 +87,12 @@ class Desk:
                     raise
                 # What cannot be stored cannot be a result; its text may be what is wrong.
                 result = Result(ok=False, text=f"its result was {error.name}", outcome="errored")
-            except (Unavailable, Unknown):  # what is there already is found to be there
+            except (Unavailable, Unknown) as error:  # what is there already is found to be there
                 if time.monotonic() >= deadline:
                     raise
+                if not said:
+                    self.settings.warn(f"the result of {job.task.id} waits: {error.message}")
+                said = True
                 time.sleep(POLL_S)
             else:
                 self.completed += result.ok

@@ -16,11 +16,15 @@ from gitflowstate.view import View
 CURSORS = cursor_ref("")
 
 
+def shown(repo: Repository) -> Oid | None:
+    """Return the commit that the plain files show, None where that is not known."""
+    return View(repo.gitdir, repo.gitdir).head()
+
+
 def of_main(repo: Repository) -> Iterator[tuple[Oid, str]]:
     """Yield each commit that main was seen at, and what says so. Raises what reading raises."""
-    shown = View(repo.gitdir, repo.gitdir).head()
-    if shown is not None:
-        yield shown, "the plain files show it"
+    if (at := shown(repo)) is not None:
+        yield at, "the plain files show it"
     for name in repo.refs(CURSORS.rstrip("/")):
         if name != INBOX_REF:
             cursor = CursorStore(repo, name.removeprefix(CURSORS)).load()

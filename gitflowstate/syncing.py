@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import NamedTuple
 
-from gitflowstate import fates, reconcile
+from gitflowstate import fates, publishing, reconcile
+from gitflowstate.ancestry import standing
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import NotFound, Rejected, Unavailable
 from gitflowstate.fates import Fate
@@ -24,7 +25,7 @@ from gitflowstate.location import TRACKED
 from gitflowstate.locks import repository_lock
 from gitflowstate.movers import Chain
 from gitflowstate.processops import FACTS
-from gitflowstate.publishing import PublishedRefs, standing
+from gitflowstate.publishing import PublishedRefs
 from gitflowstate.reconcile import Standing
 
 OFFLINE, REJECTED = "refs/gfs/offline", "refs/gfs/rejected"
@@ -119,6 +120,7 @@ def _fetch(repo: Repository, refs: PublishedRefs, *, republish: bool) -> None:
     if not republish:
         refs.ask()
         return
+    publishing.follow(repo)  # what was brought before is put back as well
     found = refs.remote.track(MAIN, TRACKED)
     refs.asked = True
     if found == "absent":

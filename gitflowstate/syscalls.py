@@ -15,7 +15,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from gitflowstate.errors import Corrupt, Denied, GfsError, Unavailable
+from gitflowstate.errors import Corrupt, Denied, GfsError, Unavailable, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,6 +79,8 @@ def failure(error: OSError, doing: str, path: str) -> GfsError:
         return Denied(text, hint="Ask the owner of the repository for access.", path=path)
     if number == errno.ELOOP:
         return Corrupt(f"{path} is a symbolic link", hint="Call a person.", path=path)
+    if number == errno.ENAMETOOLONG:
+        return Usage(text, hint="Choose a shorter name.", path=path)
     if number in (errno.ENOSPC, errno.EDQUOT):
         return Unavailable(text, hint="Make room, then run the same command again.", path=path)
     if number in _PASSING:

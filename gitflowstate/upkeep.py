@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from gitflowstate import leftovers, packindex, reindex, roots
+from gitflowstate import leftovers, packindex, reindex, roots, stopped
 from gitflowstate.cgit import Git, is_installed, last_line
-from gitflowstate.errors import Corrupt, GfsError
+from gitflowstate.errors import GfsError
 from gitflowstate.git import Repository
 from gitflowstate.locks import repository_lock
 from gitflowstate.syscalls import calls, fsync_folder, lstat_or_none, reported
@@ -86,7 +86,8 @@ def run(repo: Repository, environment: Mapping[str, str], timeout: float) -> Upk
     """Pack what is loose and index it; drop what is unreachable and old.
 
     Raises GfsError where Git is not installed, after what dead writers left was swept; Corrupt
-    where a ref is lost or an object missing, and then nothing was removed.
+    where a ref is lost or an object missing, Unavailable where there is no room, Denied where a
+    file may not be read or written, and then nothing that a ref names was touched.
     """
     if not is_installed(environment):
         with repository_lock(repo.gitdir, timeout):
@@ -152,9 +153,4 @@ def _index(git: Git, gitdir: Path) -> list[str]:
 
 
 def _run(git: Git, *arguments: str) -> None:
-    ended = git.attempt(*_SETTINGS, *arguments)
-    if ended.code:
-        raise Corrupt(
-            f"git {arguments[0]} stopped: {last_line(ended.err)}",
-            hint="gfs doctor names what is wrong; the refs are as they were",
-        )
+    stopped.run(git, *_SETTINGS, *arguments)

@@ -11,7 +11,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from typing import NamedTuple
 
 from gitflowstate import graph, outlook, taskops, taskrules
@@ -242,8 +241,14 @@ class Worker:
             job, result = self._unsettled or self._ended.get_nowait()
             self._unsettled = None
             if isinstance(result, Result):
-                with suppress(GfsError):  # the cause of the stop is what is raised
+                try:
                     self.desk.settle(job, result)
+                except GfsError as error:  # the cause of the stop is what is raised
+                    self.settings.warn(
+                        f"the result of {job.task.id} is not recorded: {error.message}; "
+                        "the task will run again"
+                    )
+                else:
                     self.running.pop(job.task.id, None)
 
     def _sleep(self, flow: Flow, until: int) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 
 import clirun
 import pytest
 from flowrepo import imported, put
-from gitrepo import child, code_of, fsck, git, overwrite
+from gitrepo import child, code_of, fsck, git, in_front, intercepted, overwrite
 
 from gitflowstate.syscalls import calls
 
@@ -96,6 +97,7 @@ def test_what_is_there_is_never_written_over(cli, tmp_path):
     kept = (tmp_path / "copy.bundle").read_bytes()
     assert "there already" in cli.refuses(3, "backup", tmp_path / "copy.bundle")["message"]
     assert (tmp_path / "copy.bundle").read_bytes() == kept
+    cli("note", "live", "of which the copy knows nothing")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
     for folder in (tmp_path / "full", cli.folder):
@@ -109,7 +111,7 @@ def test_a_damaged_bundle_leaves_nothing_behind(cli, tmp_path):
     data[-40] ^= 1
     (tmp_path / "torn.bundle").write_bytes(data)
     cli.refuses(6, "restore", tmp_path / "torn.bundle", tmp_path / "new")
-    assert list((tmp_path / "new").iterdir()) == []
+    assert not (tmp_path / "new").exists()
     (tmp_path / "words").write_text("no bundle")
     cli.refuses(5, "restore", tmp_path / "words", tmp_path / "new")
     cli.refuses(5, "restore", tmp_path / "nothing", tmp_path / "new")
@@ -130,7 +132,7 @@ def test_what_cannot_be_read_is_not_called_a_backup(cli, tmp_path):
     path = cli.gitdir / "objects" / blob[:2] / blob[2:]
     kept = path.read_bytes()
     overwrite(path, b"")
-    cli.refuses(1, "backup", tmp_path / "copy.bundle")
+    cli.refuses(6, "backup", tmp_path / "copy.bundle")
     assert {found.name for found in tmp_path.iterdir()} == {"work"}
     overwrite(path, kept)
 
@@ -143,6 +145,38 @@ def test_a_commit_that_does_not_replay_is_told_and_no_reason_to_refuse(cli, tmp_
     assert done.code == 0
     assert f"commit {cli.git('rev-parse', 'main')[:12]}" in done.err
     cli.git("update-ref", "refs/heads/main", "main~1")
+
+
+@pytest.mark.req("R-TF-11")
+@pytest.mark.parametrize(
+    ("target", "code", "said"),
+    [
+        ("empty", 5, "empty/flows.bundle"),
+        ("empty/", 5, "empty/flows.bundle"),
+        ("nowhere/", 5, "folder that is there"),
+        ("nowhere/copy.bundle", 5, "make it"),
+        ("words/copy.bundle", 5, "make it"),
+        ("n" * 300, 2, "shorter"),
+        ("nohost.invalid:copy.bundle", 75, "; a file of that name is ./nohost.invalid:copy.bundle"),
+    ],
+)
+def test_a_place_where_no_copy_can_be_is_named_with_what_can(cli, tmp_path, target, code, said):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "words").write_text("no folder")
+    names = {path.name for path in tmp_path.iterdir()}
+    done = cli.run("backup", target, "--json", cwd=tmp_path, env={"GFS_SSH_COMMAND": "false"})
+    assert done.code == code, done
+    assert said in done.error["hint"], done.error
+    assert "exists." not in done.error["message"]
+    assert {path.name for path in tmp_path.iterdir()} == names
+
+
+@pytest.mark.req("R-TF-11")
+@pytest.mark.parametrize("words", [("n" * 300, "new"), ("copy", "n" * 300)])
+def test_a_name_that_is_too_long_is_one(cli, tmp_path, words):
+    cli("backup", tmp_path / "copy")
+    done = cli.run("restore", *words, "--json", cwd=tmp_path)
+    assert (done.code, "shorter" in done.error["hint"]) == (2, True), done
 
 
 @pytest.mark.req("F9")
@@ -203,6 +237,30 @@ def test_a_backup_beside_writers_holds_what_was_acknowledged_before(cli, tmp_pat
     assert code_of(pid) == 0
 
 
+@pytest.mark.parametrize("often", [1, 9])
+@pytest.mark.parametrize("refs", [(), (CURSOR,)])
+def test_a_ref_that_moves_while_the_bundle_is_written_is_not_left_out(cli, tmp_path, often, refs):
+    for ref in {CURSOR, RESCUED} - {*refs}:
+        cli.git("update-ref", "-d", ref)
+    at = cli.git("rev-parse", "main")
+    # As Git does where main has moved on: it leaves main out.
+    script = f"""case " $* " in *" bundle create "*)
+        if [ "$(wc -c < {tmp_path}/count 2>/dev/null || echo 0)" -lt {often} ]; then
+            printf x >> {tmp_path}/count
+            for last; do :; done
+            set -- "$@" ^{at}
+        fi;;
+    esac
+    exec $REAL "$@\""""
+    done = cli.run("backup", tmp_path / "copy.bundle", "--json", env=in_front(tmp_path, script))
+    if often > 4:
+        assert (done.code, (tmp_path / "copy.bundle").exists()) == (75, False), done
+        assert "moved" in done.error["message"]
+    else:
+        assert (done.code, done.data["head"]) == (0, at), done
+        cli("restore", tmp_path / "copy.bundle", tmp_path / "new")
+
+
 @pytest.mark.req("A1")
 def test_killed_before_it_is_in_place_a_restore_leaves_no_repository(cli, tmp_path):
     cli("backup", tmp_path / "copy.bundle")
@@ -220,6 +278,89 @@ def test_killed_before_it_is_in_place_a_restore_leaves_no_repository(cli, tmp_pa
     cli("restore", tmp_path / "copy.bundle", tmp_path / "new")
     assert [path.name for path in (tmp_path / "new").glob(".gfs-*")] == []
     same(cli, tmp_path / "new")
+
+
+@pytest.mark.req("A1", "A8", "R-TF-11")
+@pytest.mark.parametrize("way", ["killed", "interrupted"])
+@pytest.mark.parametrize("url", [False, True])
+def test_interrupted_once_it_is_in_place_a_restore_is_finished_by_the_next(cli, tmp_path, way, url):
+    git(tmp_path, "init", "-q", "--bare", "second.git")
+    copy = f"file://{tmp_path}/second.git" if url else tmp_path / "copy.bundle"
+    cli("backup", copy)
+
+    def work():
+        real = calls.rename
+
+        def die(one, other):
+            real(one, other)
+            if str(other).endswith("/.git"):
+                os.kill(os.getpid(), signal.SIGKILL if way == "killed" else signal.SIGINT)
+
+        calls.rename = die
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os._exit(clirun.here("restore", copy, tmp_path / "new").code)
+
+    assert code_of(child(work)) == (-9 if way == "killed" else 130)
+    assert not (tmp_path / "new/flows").exists()
+    done = cli.json("restore", copy, tmp_path / "new")
+    assert (done["made"], done["head"]) == (False, cli.head)
+    assert "already there" in cli("restore", copy, tmp_path / "new")
+    same(cli, tmp_path / "new")
+    assert "not empty" in cli.refuses(3, "restore", copy, tmp_path / "new")["message"]
+
+
+@pytest.mark.req("R-TF-11")
+def test_a_restore_that_fails_leaves_no_folder_that_it_made(cli, tmp_path):
+    cli("backup", tmp_path / "copy.bundle")
+    data = (tmp_path / "copy.bundle").read_bytes()
+    (tmp_path / "torn.bundle").write_bytes(data[:-30])
+    (tmp_path / "mine").mkdir()
+    for folder in ("new", "deep/er/new", "mine", "mine/new"):
+        cli.refuses(6, "restore", tmp_path / "torn.bundle", tmp_path / folder)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"work", "copy.bundle", "torn.bundle", "mine"}
+    assert [*(tmp_path / "mine").iterdir()] == []
+
+
+@pytest.mark.req("R-TF-11")
+def test_who_waits_for_a_restore_that_fails_is_told_to_try_again(cli, tmp_path):
+    cli("backup", tmp_path / "copy.bundle")
+    waited = []
+
+    def act(_number, name, real, arguments):
+        if name == "flock" and not waited:  # who had the lock has failed, and took the folder along
+            waited.append((tmp_path / "new").rmdir())
+        return real(*arguments)
+
+    with intercepted(act):
+        done = cli.run("restore", tmp_path / "copy.bundle", tmp_path / "new", "--json")
+    assert (waited, done.code) == ([None], 75), done
+    assert "same command" in done.error["hint"]
+    cli("restore", tmp_path / "copy.bundle", tmp_path / "new")
+
+
+@pytest.mark.req("R-TF-11")
+@pytest.mark.parametrize("kind", ["bundle", "folder", ".git"])
+def test_a_copy_of_a_clone_stands_alone_and_says_how_it_joins_again(tmp_path, kind):
+    git(tmp_path, "init", "-q", "--bare", "-b", "main", "team.git")
+    shared = clirun.made(tmp_path / "one", "--remote", tmp_path / "team.git")
+    shared("create", "Shared", "--id", "live", "--next", "Read")
+    copy = shared.gitdir if kind == ".git" else shared.folder
+    if kind == "bundle":
+        copy = tmp_path / "copy.bundle"
+        shared("backup", copy)
+    done = clirun.here("restore", copy, tmp_path / "new")
+    url = "URL" if kind == "bundle" else tmp_path / "team.git"
+    assert "it stands alone; " in done.out
+    assert f": gfs init {tmp_path}/new --remote {url}\n" in done.out
+    shared("note", "live", "meanwhile")
+    again = clirun.Cli(tmp_path / "new")
+    again("note", "live", "alone")
+    assert again.json("where").get("remote") is None
+    assert clirun.here("init", tmp_path / "new", "--remote", tmp_path / "team.git").code == 0
+    assert [note["text"] for note in again.flow("live")["notes"]] == ["meanwhile", "alone"]
+    shared("sync")
+    assert shared.flow("live") == again.flow("live")
 
 
 # ── what a killed one leaves ────────────────────────────────────────────────────────────────────

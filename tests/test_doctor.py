@@ -229,6 +229,23 @@ def test_d6_a_head_elsewhere_a_branch_that_is_gone_and_replaced_objects(cli):
     assert "has no refs/heads/main" in examined(cli)["refs"]["problem"]
 
 
+@pytest.mark.req("D6", "L22")
+@pytest.mark.parametrize("said", [b"", b"\0" * 23, b"ref: \n", b"garbage\n"])
+def test_d6_a_head_that_no_git_accepts_is_written_again_and_the_file_kept(cli, said):
+    path = cli.gitdir / "HEAD"
+    path.write_bytes(said)
+    found = examined(cli)["head"]
+    assert (found["fixable"], "gfs doctor --fix" in found["next"]) == (True, True)
+    fixed = examined(cli, "--fix")["head"]["fixed"]
+    (kept,) = (cli.gitdir / "gfs/stale").glob("HEAD-*")
+    assert str(kept) in fixed
+    assert kept.read_bytes() == said
+    assert cli.git("symbolic-ref", "HEAD") == "refs/heads/main"
+    assert examined(cli) == {}
+    assert not [*cli.gitdir.glob("gfs-ref-*")]
+    cli.sound()
+
+
 # ── documents, people and channels ──────────────────────────────────────────────────────────────
 
 

@@ -112,7 +112,9 @@ def flows(tmp_path):
     return cli
 
 
-@pytest.fixture(params=[WORKFLOW, ACTION], ids=["workflow", "action"])
+@pytest.fixture(
+    params=[WORKFLOW, pytest.param(ACTION, marks=pytest.mark.long)], ids=["workflow", "action"]
+)
 def runner(request, tmp_path, flows):
     server = GitHub({TOKEN: None}, FakeClock(datetime.now(UTC)))
     whole = loaded(request.param)

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import clirun
 import pytest
-from gitrepo import git
+from gitrepo import child, code_of, git
 
 from gitflowstate.model import flow_path
+from gitflowstate.syscalls import calls
 
 ROOT = Path(__file__).parents[1]
 HOOKS = ["pre-receive", "pre-push"]
@@ -114,6 +115,41 @@ def test_main_is_neither_rewritten_nor_taken_away(guarded):
     assert "not removed" in push(clone, ":main")[1]
 
 
+@pytest.mark.req("D3", "D5")
+@pytest.mark.parametrize("guarded", HOOKS, indirect=True)
+def test_a_merge_that_takes_acknowledged_revisions_back_is_refused(guarded):
+    cli, clone = guarded
+    committed(clone, "README.md", "ours")
+    cli("note", "f-1", "acknowledged")
+    cli("done", "f-1", "--result", "https://example.org/r")
+    head = cli.head
+    git(clone, "pull", "-q", "--no-rebase", "--no-edit", "-s", "ours")
+    taken, said = push(clone, "main")
+    assert not taken
+    assert f"takes back what main had at {head[:12]}: 2 commits that changed flows" in said
+    assert "git pull --rebase" in said
+    assert cli.head == head
+    git(clone, "reset", "-q", "--hard", "HEAD~1")
+    git(clone, "pull", "-q", "--no-rebase", "--no-edit")  # the same, and what others did is kept
+    committed(clone, "types/note.md", "more")
+    assert push(clone, "main")[0]
+    assert cli.json("show", "f-1")["flow"]["revision"] == 3
+
+
+@pytest.mark.req("D5")
+@pytest.mark.parametrize("guarded", HOOKS, indirect=True)
+def test_what_two_people_wrote_is_merged_whichever_side_comes_first(guarded):
+    cli, clone = guarded
+    start = git(clone, "rev-parse", "main")
+    committed(clone, "README.md", "one")
+    assert push(clone, "main")[0]
+    git(clone, "checkout", "-q", "-b", "mine", start)
+    committed(clone, "gfs.toml", "# mine")
+    git(clone, "merge", "-q", "--no-edit", "main")
+    assert push(clone, "mine:main")[0]
+    cli("note", "f-1", "after that")
+
+
 @pytest.mark.parametrize("guarded", HOOKS, indirect=True)
 def test_operations_of_another_writer_go_through(guarded, tmp_path):
     cli, clone = guarded
@@ -157,7 +193,7 @@ def test_a_hook_that_was_there_is_called_first_and_comes_back(cli, clone, tmp_pa
     path = other_hook(cli, f"cat >> {tmp_path}/told; test ! -e {tmp_path}/closed")
     kept = path.read_bytes()
     assert cli.json("hooks", "install") == {
-        "hook": str(path), "changed": True, "chained": True,
+        "hook": str(path), "changed": True, "chained": True, "kept": None,
     }  # fmt: skip
     committed(clone, "README.md", "one")
     old, new = cli.head, git(clone, "rev-parse", "main")
@@ -218,6 +254,21 @@ def test_where_git_looks_elsewhere_nothing_is_installed(cli, home, tmp_path, sco
     git(cli.gitdir, "config", scope, "--unset", "core.hooksPath")
 
 
+@pytest.mark.req("L7")
+def test_a_hook_that_git_no_longer_looks_at_is_told_and_can_be_removed(cli, tmp_path):
+    path = other_hook(cli)
+    kept = path.read_bytes()
+    cli("hooks", "install")
+    git(cli.gitdir, "config", "core.hooksPath", tmp_path / "shared")
+    error = cli.refuses(1, "hooks", "check")
+    assert str(tmp_path / "shared") in error["message"]
+    assert "call" in error["hint"]
+    assert error["details"]["state"] == "installed"
+    assert cli.json("hooks", "remove")["restored"]
+    assert path.read_bytes() == kept
+    cli.refuses(1, "hooks", "check")
+
+
 def test_without_gfs_nothing_is_taken(cli, clone):
     cli("hooks", "install")
     path = cli.gitdir / "hooks/pre-receive"
@@ -240,6 +291,57 @@ def test_a_folder_in_the_repository_is_never_imported(cli, clone, tmp_path):
     assert not (tmp_path / "ran").exists()
     for folder in (cli.gitdir, cli.gitdir / "objects"):
         shutil.rmtree(folder / "gitflowstate")
+
+
+@pytest.mark.req("A1")
+@pytest.mark.parametrize("link", [False, True])
+def test_killed_when_the_other_hook_has_two_names_it_is_installed_by_the_next(cli, tmp_path, link):
+    path = other_hook(cli, f"touch {tmp_path}/ran")
+    if link:
+        path.rename(tmp_path / "manager")
+        path.symlink_to(tmp_path / "manager")
+    kept = path.read_bytes()
+
+    def work():
+        def die(*_):
+            os.kill(os.getpid(), 9)
+
+        calls.rename = die
+        cli.run("hooks", "install")
+
+    assert code_of(child(work)) == -9
+    (half,) = path.parent.glob(".pre-receive-*")
+    os.utime(half, (1_700_000_000,) * 2)
+    assert cli.refuses(1, "hooks", "check")["details"]["state"] == "another"
+    assert cli.json("hooks", "install")["chained"]
+    names = {found.name for found in path.parent.iterdir()}
+    assert names == {"pre-receive", "pre-receive.before-gfs"}
+    cli("hooks", "remove")
+    assert path.read_bytes() == kept
+    assert path.is_symlink() == link
+
+
+@pytest.mark.req("L7")
+@pytest.mark.parametrize("verb", ["install", "remove"])
+@pytest.mark.parametrize("enabled", [True, False])
+def test_what_somebody_wrote_into_our_hook_is_kept_beside_it(cli, verb, enabled):
+    cli("hooks", "install")
+    path = cli.gitdir / "hooks/pre-receive"
+    ours = path.read_bytes()
+    path.write_bytes(ours + b"exec ./own-check\n")
+    path.chmod(0o755 if enabled else 0o644)
+    kept = Path(cli.json("hooks", verb)["kept"])
+    assert kept.read_bytes() == ours + b"exec ./own-check\n"
+    assert kept.name.startswith("pre-receive.replaced-")
+    assert path.exists() == (verb == "install")
+    cli("hooks", "install")
+    path.write_bytes(kept.read_bytes())
+    assert f"kept as {kept.name}" in cli("hooks", verb)  # the same once more
+    assert [*path.parent.glob("*.replaced-*")] == [kept]
+    cli("hooks", "install")
+    path.chmod(0o644)
+    path.write_bytes(ours.replace(b"gfs() { ", b"gfs() { GFS_DEBUG=1 "))
+    assert cli.json("hooks", "install")["kept"] is None  # only how gfs is started
 
 
 # ── as shipped ──────────────────────────────────────────────────────────────────────────────────

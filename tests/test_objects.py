@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import resource
+import shutil
 import signal
 import struct
 import subprocess
@@ -14,8 +15,9 @@ from pathlib import Path
 import pytest
 from gitrepo import MAIN, before, commit_on, fsck, git, loose, overwrite, publish
 
-from gitflowstate.errors import Corrupt
+from gitflowstate.errors import Corrupt, GfsError
 from gitflowstate.git import Repository
+from gitflowstate.objects import object_id
 
 
 @pytest.fixture
@@ -129,6 +131,37 @@ def test_an_object_that_is_unpacked_between_our_two_looks_is_found(repo):
 
     with Repository.open(repo.gitdir) as again, before("listdir", "pack", unpack):
         assert again.commit(oid).message == b"change"
+
+
+@pytest.mark.req("C5")
+def test_an_object_that_git_packs_before_its_folder_is_synced_is_kept(repo):
+    oid = object_id("blob", b"x")
+
+    def upkeep():
+        git(repo.gitdir, "maintenance", "run", "--quiet", "--task=loose-objects")
+        git(repo.gitdir, "prune-packed")
+        assert not (repo.gitdir / "objects" / oid[:2]).exists()
+
+    with before("open", f"objects/{oid[:2]}", upkeep):
+        publish(repo, {"a": b"x"})
+    with Repository.open(repo.gitdir) as again:
+        assert again.blob(oid) == b"x"
+
+
+@pytest.mark.req("C5", "F8")
+def test_an_object_whose_folder_is_taken_away_is_not_held_for_stored(repo):
+    oid = object_id("blob", b"x")
+
+    def take_away():
+        shutil.rmtree(repo.gitdir / "objects" / oid[:2])
+
+    head = publish(repo, {"b": b"y"})
+    with (
+        before("open", f"objects/{oid[:2]}", take_away),
+        pytest.raises(GfsError, match="cannot sync"),
+    ):
+        publish(repo, {"a": b"x"})
+    assert repo.ref(MAIN) == head
 
 
 def test_reading_goes_on_while_git_repacks_and_unpacks(repo):

@@ -105,6 +105,16 @@ def test_d8_a_broken_pack_is_moved_only_where_nothing_is_missing_without_it(twic
     cli.sound(("f-1", 4))
 
 
+@pytest.mark.req("D8")
+def test_d8_git_is_given_its_head_back_first(twice):
+    spoiled(twice, "gone")
+    (twice.gitdir / "HEAD").write_bytes(b"")
+    fixed = examined(twice, "--fix")
+    assert all(fixed[kind]["fixed"] for kind in ("head", "pack-index"))
+    assert examined(twice) == {}
+    twice.sound(("f-1", 4))
+
+
 def test_an_index_whose_pack_is_gone_is_a_note(cli):
     oid = cli.git("hash-object", "-w", "--stdin", data=b"x")
     name = cli.git("pack-objects", "-q", cli.gitdir / "objects/pack/pack", data=oid.encode())

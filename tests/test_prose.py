@@ -86,6 +86,13 @@ def git(*args: str, text: str = "", cwd: object = None) -> str:
 # --- one line
 
 
+@pytest.mark.parametrize(
+    ("size", "said"), [(0, "0 KiB"), (1, "1 KiB"), (1024, "1 KiB"), (1025, "2 KiB")]
+)
+def test_what_takes_anything_takes_a_kib(size, said):
+    assert prose.kibibytes(size) == said
+
+
 def test_fold_makes_one_line_of_words():
     assert prose.fold("  a\r\n\tb\u2028c\x85\u3000d  ") == "a b c d"
     assert prose.fold("a\x00\x1b[2Jb\u202ec\u200bd\ufeff") == "a[2Jbcd"

@@ -6,10 +6,11 @@ import os
 
 import pytest
 from fakes.gitservers import hook
-from flowrepo import Change, imported, made
+from flowrepo import Change, imported, made, put
 from gitrepo import MAIN, child, code_of, git
 from hostbench import gone, lost, main_of, moves, never, overtaken, pair, remote, sound, subjects
 
+from gitflowstate.ancestry import standing
 from gitflowstate.attempts import Attempts
 from gitflowstate.delivery import NotSent, Unknown
 from gitflowstate.errors import (
@@ -21,8 +22,9 @@ from gitflowstate.errors import (
     Unavailable,
     Uncertain,
 )
+from gitflowstate.location import TRACKED
+from gitflowstate.model import flow_path
 from gitflowstate.ops import Note, Take
-from gitflowstate.publishing import standing
 from gitflowstate.syscalls import calls
 from gitflowstate.taskops import TaskAdd, TaskClaim, TaskRenew
 
@@ -375,10 +377,26 @@ def test_a_lock_that_a_killed_git_left_is_cleared_when_it_is_old_and_else_named(
     sound(bare, *two)
 
 
+@pytest.mark.req("A4", "C8")
+def test_a_lock_on_main_here_is_named_where_others_were_faster(bare, two):
+    one, two_ = two
+    one.create()
+    two_.refs.ask()
+    lock = two_.gitdir / "refs/heads/main.lock"
+    lock.write_text("")
+    one.note("faster")
+    with pytest.raises(Unavailable, match=r"refs/heads/main.lock"):
+        two_.note("slower")
+    lock.unlink()
+    two_.note("slower")
+    sound(bare, *two)
+
+
 # ── a remote that takes history back ────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("how", ["back", "other", "none"])
+@pytest.mark.req("D3", "D5", "L12")
+@pytest.mark.parametrize("how", ["back", "other", "merge", "none"])
 def test_history_that_is_taken_back_is_said_and_nothing_moves_here(bare, one, how):
     one.create()
     one.note("acknowledged")
@@ -389,6 +407,8 @@ def test_history_that_is_taken_back_is_said_and_nothing_moves_here(bare, one, ho
         case "other":
             git(bare, "update-ref", MAIN, f"{MAIN}~1")
             imported(bare, Change("README", b"x"))
+        case "merge":  # `git pull -s ours`, pushed: what it takes back is among its ancestors
+            imported(bare, Change("README", b"x"), parents=(f"{MAIN}~1", f"{MAIN}^0"))
         case _:
             git(bare, "update-ref", "-d", MAIN)
     for act in (lambda: one.note("more"), one.refs.ask, lambda: one.update("x", "f-9")):
@@ -396,6 +416,25 @@ def test_history_that_is_taken_back_is_said_and_nothing_moves_here(bare, one, ho
             act()
         assert "gfs sync --follow" in error.value.hint
     assert one.head == one.tracked == head
+
+
+@pytest.mark.req("D5", "C8")
+def test_what_a_merge_swallowed_while_its_answer_was_lost_is_applied_again(bare, one):
+    """The push arrived; before anybody looks, a person's merge keeps nothing of it."""
+    one.create()
+
+    def swallowed(real):
+        known = one.tracked
+        real()
+        git(one.gitdir, "update-ref", TRACKED, known)  # Git heard no answer either
+        imported(bare, Change("README", b"x"), parents=(f"{MAIN}~1", f"{MAIN}^0"))
+        raise Unknown("no answer")
+
+    one.way.plan("push", swallowed)
+    one.note("once")
+    assert [note.text for note in one.store.flow("f-1").notes] == ["once"]
+    assert one.head == main_of(bare)
+    assert subjects(bare)[2:] == ["by hand", "f-1 r2 note: once"]
 
 
 # ── what is queued ──────────────────────────────────────────────────────────────────────────────
@@ -433,12 +472,14 @@ def test_what_needs_an_arbiter_is_not_queued(one, kind):
 
 def test_a_merge_that_brought_ours_in_leaves_nothing_queued(bare, one):
     one.create()
-    base = git(one.gitdir, "rev-parse", f"{MAIN}~1")
+    one.create("f-2")
+    aside, base = "refs/heads/aside", git(one.gitdir, "rev-parse", f"{MAIN}~1")
     theirs = imported(
-        one.gitdir, Change("README", b"x"), ref="refs/heads/aside", parents=(base, one.head)
+        one.gitdir, one.edited(revision=2, goal="by hand"), ref=aside, parents=(base,)
     )
-    found = standing(one.repo, one.head, theirs)
-    assert found.queued == ()
+    both = put(flow_path("f-2"), one.document("f-2"))
+    merge = imported(one.gitdir, both, ref=aside, parents=(theirs, one.head))
+    assert standing(one.repo, one.head, merge).queued == ()
 
 
 def test_a_reader_that_stays_asks_now_and_then(two, monkeypatch):

@@ -372,6 +372,49 @@ def test_followed_what_was_taken_back_stays_on_a_ref_and_the_queue_goes_through(
     assert one.sync().fates == []
 
 
+@pytest.fixture
+def swallowed(bare, two):
+    """A person's merge has two acknowledged commits among its ancestors and keeps neither."""
+    one, two_ = two
+    one.create("f-2")
+    one.note("acknowledged")
+    two_.refs.ask()
+    queue(one, "queued")
+    imported(bare, Change("README", b"x"), parents=(f"{MAIN}~2", f"{MAIN}^0"))
+    return one, two_
+
+
+@pytest.mark.req("D3", "D5", "L12")
+def test_a_merge_that_takes_back_is_said_and_followed_as_a_forced_push(bare, swallowed):
+    one, two_ = swallowed
+    tip, merge = one.head, main_of(bare)
+    test_it_is_said_until_somebody_decides(swallowed)
+    assert (one.head, one.tracked) == (tip, two_.head)
+    done = follow(one.repo, one.refs, at=AT, timeout=10)
+    assert notes(one) == ["queued"]
+    assert one.kept("offline") == {done.kept: tip}
+    assert git(bare, "rev-parse", f"{MAIN}~1") == merge
+    assert not one.store.exists("f-2")
+    one.note("on")
+    assert one.head == one.tracked == main_of(bare)
+
+
+@pytest.mark.req("D3", "D5", "L12")
+@pytest.mark.parametrize("behind", [False, True])
+def test_a_merge_that_takes_back_is_put_right_for_everybody(bare, swallowed, behind):
+    """Whoever had what is there again under other commits has nothing to decide."""
+    one, two_ = swallowed
+    if behind:  # it knew what the remote had, and had not moved there
+        one.repo.move(MAIN, one.head, git(bare, "rev-parse", f"{MAIN}~1"), "", 0)
+    one.sync(republish=True)
+    assert notes(one) == ["acknowledged"] + ["queued"] * (not behind)
+    assert one.store.exists("f-2")
+    two_.note("goes on")
+    one.refs.ask()
+    assert notes(one) == notes(two_)
+    assert one.head == two_.head == main_of(bare)
+
+
 @pytest.mark.parametrize("call", ["track", "push", "refs"])
 def test_killed_while_following_a_call_sync_or_follow_do_the_rest(bare, back, call):
     one, _ = back

@@ -100,6 +100,30 @@ def test_without_git_only_what_dead_writers_left_goes(cli, tmp_path):
     assert cli.state().keys() == kept
 
 
+def test_without_git_what_the_readme_promises_goes_on_and_the_rest_says_so(cli, tmp_path):
+    env = {"PATH": str(tmp_path)}
+    for words in (
+        ("note", "f-0", "x"),
+        ("show", "f-0"),
+        ("verify",),
+        ("watch", "console", "--once"),
+    ):
+        assert cli.run(*words, env=env).code == 0, words
+    for words in (
+        ("backup", tmp_path / "b"),
+        ("restore", tmp_path / "b", tmp_path / "new"),
+        ("gc",),
+        ("hooks", "install"),
+        ("hooks", "check"),
+        ("hooks", "remove"),
+        ("clone", tmp_path / "b", tmp_path / "new"),
+        ("init", tmp_path / "new", "--remote", tmp_path / "b"),
+    ):
+        done = cli.run(*words, "--json", env=env)
+        assert (done.code, done.error["message"][:20]) == (1, "git is not installed"), words
+        assert not (tmp_path / "new").exists()
+
+
 def test_a_clone_is_left_to_its_owner(cli, tmp_path):
     git(tmp_path, "clone", "-q", cli.gitdir, "clone")
     assert cli.run("gc", "--repo", tmp_path / "clone").code == 77

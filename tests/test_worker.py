@@ -640,7 +640,28 @@ def test_what_cannot_be_given_back_is_left_to_be_expired():
 def test_a_result_waits_for_a_store_that_is_out_of_reach():
     shelf = Shelf({"t1": ()})
     shelf.before["task done"] = [Unavailable("the lock is held"), Unavailable("still")]
-    assert works(shelf).completed == 1
+    told = []
+    assert works(shelf, warn=told.append).completed == 1
+    assert told == ["the result of t1 waits: the lock is held"]
+
+
+def test_a_result_that_is_not_recorded_when_the_worker_is_stopped_is_named():
+    shelf = Shelf({"t1": ()})
+    told = []
+
+    def stop(text):
+        told.append(text)
+        if len(told) == 1:
+            raise KeyboardInterrupt
+
+    shelf.before["task done"] = [Unavailable("gone")] * 3
+    with pytest.raises(KeyboardInterrupt):
+        works(shelf, warn=stop)
+    assert told == [
+        "the result of t1 waits: gone",
+        "the result of t1 is not recorded: gone; the task will run again",
+    ]
+    assert shelf.task("t1").status == "pending"
 
 
 @pytest.mark.parametrize("arrived", [False, True])

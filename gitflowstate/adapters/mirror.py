@@ -9,10 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from gitflowstate import bundles, cgit
-from gitflowstate.adapters.remote import GitRemote
-from gitflowstate.errors import Stale
+from gitflowstate import attempts, bundles, cgit, stopped
+from gitflowstate.adapters.remote import GitRemote, at_home
+from gitflowstate.errors import Denied, GfsError, Stale, Unavailable
 from gitflowstate.git import Oid, Repository
+
+_MOVED = "moved meanwhile"
+_KEEPER = (
+    "ask who keeps it whether you may write there, and whether its disk has room; then run the "
+    "same command again"
+)
 
 
 class Mirror:
@@ -26,7 +32,8 @@ class Mirror:
     def push(self, repo: Repository) -> dict[str, Oid]:
         """Bring every ref there to what it is here; return what was read back.
 
-        Raises Stale where another history is there, Unavailable or Denied where it is not reached.
+        Raises Stale where another history is there; Unavailable or Denied where it is not reached,
+        or cannot be written; Corrupt where what is here cannot be read.
         """
         refs = bundles.refs_of(repo)
         remote = self._at(repo.gitdir)
@@ -40,23 +47,48 @@ class Mirror:
         missing = sorted(name for name, oid in refs.items() if found.get(name) != oid)
         if not missing:
             return found
-        why = "; ".join(f"{name} {reasons.get(name, 'moved meanwhile')}" for name in missing)
-        raise Stale(
-            f"the copy was not brought up to date: {why}",
-            hint="compare both with git log; name another place for this copy",
-            refs=missing,
-        )
+        raise _refused(ended, {name: reasons.get(name, _MOVED) for name in missing}, repo.gitdir)
 
-    def fetch(self, gitdir: Path) -> dict[str, Oid]:
-        """Bring every ref of the copy into an empty repository; return what each holds there."""
+    def copy(self) -> bundles.Copy:
+        """Return the copy that it is."""
+        return bundles.Copy(self._refs, self._bring)
+
+    def _refs(self, gitdir: Path) -> dict[str, Oid]:
+        return bundles.told_refs(self._at(gitdir).run("ls-remote", "--quiet", "--", self.url))
+
+    def _bring(self, gitdir: Path) -> None:
         remote = self._at(gitdir)
-        refs = bundles.told_refs(remote.run("ls-remote", "--quiet", "--", self.url))
-        remote.run(*bundles.fetching(self.url))
-        return refs
+        ended = remote.attempt(*bundles.fetching(self.url))
+        if ended.code:
+            raise at_home(ended.err) or remote.failure(ended.err)
 
     def _at(self, gitdir: Path) -> GitRemote:
         token = self._environment.get("GFS_GIT_TOKEN")
         return GitRemote(gitdir, self.url, self._environment, token=token)
+
+
+def _refused(ended: cgit.Ended, reasons: dict[str, str], gitdir: Path) -> GfsError:
+    """Return the error for refs that were not taken: it is told whether here or there is why."""
+    what = "the copy was not brought up to date"
+    told = next((reason for reason in reasons.values() if reason != _MOVED), _MOVED)
+    why = cgit.refusal("; ".join(f"{name} {reasons[name]}" for name in reasons), ended.err)
+    if found := stopped.at_home(ended, what, gitdir):
+        return found
+    if attempts.is_race(told) or attempts.is_storage(told):  # else a hook may say anything
+        said = "\n".join(cgit.said(ended.err))
+        if found := stopped.hindered(said, f"{what}, it says"):
+            return found
+    if told == _MOVED or attempts.is_race(told):
+        return Stale(
+            f"{what}: {why}",
+            hint="compare both with git log; name another place for this copy",
+            refs=[*reasons],
+        )
+    if attempts.is_barred(f"{told} {why}"):
+        return Denied(f"{what}: it cannot be written: {why}", hint=_KEEPER)
+    if attempts.is_storage(told):
+        return Unavailable(f"{what}: it could not store what it was sent: {why}", hint=_KEEPER)
+    return Denied(f"{what}: {why}", hint="a rule or a hook there decides: ask who keeps it")
 
 
 def _refusals(told: str) -> Iterator[tuple[str, str]]:

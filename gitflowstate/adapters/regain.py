@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from gitflowstate import cgit
+from gitflowstate import cgit, stopped
 from gitflowstate.adapters.remote import GitRemote
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import NotFound
@@ -37,7 +37,7 @@ def regain(gitdir: Path, url: str, environment: Mapping[str, str], *, timeout_s:
         if way.track(MAIN, MAIN) != "here":
             raise NotFound("the remote has no main: nothing can be brought from there")
         count = _moved(aside / "objects/pack", gitdir / "objects/pack")
-    cgit.Git(gitdir, environment).run("prune-packed", "--quiet")
+    stopped.run(cgit.Git(gitdir, environment), "prune-packed", "--quiet")
     return count
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from random import random
 from urllib.parse import urlsplit
 
-from gitflowstate import cgit, reconcile
+from gitflowstate import cgit, reconcile, stopped
 from gitflowstate.delivery import NotSent, Unknown
 from gitflowstate.errors import Denied, GfsError, NotFound, Rejected, Unavailable
 from gitflowstate.ports import IS_THERE, Tracked
@@ -42,11 +42,13 @@ _LOCKED = re.compile(r"cannot lock ref|Unable to create .*\.lock|could not lock"
 # Who is fetched from writes nothing.
 _WRITING = re.compile(
     r"^(?:error|fatal): ((?:insufficient permission for adding an object|unable to (?:create|write)"
-    r"|(?:cannot|could not) (?:lock|write)|failed to write|write error|sha1 file).*)$",
+    r"|(?:cannot|could not) (?:lock|write)|cannot update ref \S+ couldn't write"
+    r"|failed to write|write error|sha1 file).*)$",
     re.MULTILINE | re.IGNORECASE,
 )
-_NO_ROOM = re.compile(r"No space left|quota exceeded", re.IGNORECASE)
-_CLOSED = re.compile(r"insufficient permission|Permission denied|Read-only", re.IGNORECASE)
+_UNWHOLE = re.compile(
+    r"did not send all necessary objects|unresolved deltas|object file .+ is empty"
+)
 _TRACKING = 7  # attempts while another process brings the same ref
 _FETCH = (
     *("fetch", "--no-tags", "--no-write-fetch-head"),  # not --quiet: it would hide a refusal
@@ -117,7 +119,7 @@ class GitRemote:
             return "absent"
         if "non-fast-forward" in err:
             return "replaced"
-        if here := _at_home(err):
+        if here := at_home(err):
             raise here
         if _LOCKED.search(err):
             raise Unavailable(
@@ -133,7 +135,7 @@ class GitRemote:
             if attempt:
                 time.sleep(reconcile.pause(attempt - 1, random()))  # noqa: S311  jitter
             ended = self.attempt(*_FETCH, "--", self._source, f"{name}:{into}")
-            if ended.code == 0 or not _LOCKED.search(ended.err) or _at_home(ended.err):
+            if ended.code == 0 or not _LOCKED.search(ended.err) or at_home(ended.err):
                 break
         return ended
 
@@ -201,6 +203,11 @@ class GitRemote:
     def failure(self, err: str) -> GfsError:
         """Return the error for what Git said."""
         said = cgit.last_line(err)
+        if "dubious ownership" in err:
+            return Denied(
+                "the repository there belongs to another user, whom Git here does not trust",
+                hint="ask that user for access or a bundle; see safe.directory in git help config",
+            )
         if _AUTH.search(err):
             return Denied(
                 f"the origin does not let us in: {said}",
@@ -218,19 +225,29 @@ class GitRemote:
         return cgit.is_web(self.url) and _UNSEEN.search(err) is not None
 
 
-def _at_home(err: str) -> GfsError | None:
-    """Return the error for a fetch that the other side has no part in, None if it may have."""
+def at_home(err: str) -> GfsError | None:
+    """Return the error for a fetch that failed at this side, or may have; None for any other."""
     for line in _WRITING.findall(err):
-        if _NO_ROOM.search(line):
+        if stopped.no_room(line):
             return Unavailable(
                 f"there is no room here for what the remote has: {cgit.plain(line)}",
                 hint="make room, then run the same command again",
             )
-        if _CLOSED.search(line):
+        if stopped.no_access(line):
             return Denied(
                 f"what the remote has cannot be written here: {cgit.plain(line)}",
                 hint="ask the owner of this repository for access",
             )
+        if "couldn't write" in line:  # Git keeps the reason to itself
+            return Unavailable(
+                f"what the remote has cannot be written here: {cgit.plain(line)}",
+                hint="see whether the disk has room, then run the same command again",
+            )
+    if _UNWHOLE.search(err):
+        return Unavailable(
+            f"what the remote has does not fit what is here: {cgit.last_line(err)}",
+            hint="an object is missing or broken here, or there: gfs doctor looks at this side",
+        )
     return None
 
 

@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gitflowstate import cgit
+from gitflowstate import cgit, stopped
 from gitflowstate.adapters import webpush
 from gitflowstate.adapters.remote import GitRemote
 from gitflowstate.errors import GfsError, NotFound, Rejected, Unavailable, Usage
@@ -124,7 +124,8 @@ def rename(gitdir: Path, url: str, environment: Mapping[str, str]) -> None:
     """Say that the remote of a repository is elsewhere now; settings beside the URL stay."""
     path = gitdir / REMOTE / "config"
     git = cgit.Git(gitdir, environment)
-    git.run("config", "--file", str(path), "--replace-all", f"remote.{NAMED}.url", url)
+    words = ("config", "--file", str(path), "--replace-all", f"remote.{NAMED}.url", url)
+    stopped.run(git, *words)
     with reported("sync", str(path)):
         fsync_file(str(path))
         fsync_folder(str(path.parent))

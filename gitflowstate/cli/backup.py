@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gitflowstate import bundles, cgit
+from gitflowstate import bundles, cgit, prose, restoring
 from gitflowstate.adapters.mirror import Mirror
 from gitflowstate.cli import config, output
 from gitflowstate.cli.session import Session, quoted
 from gitflowstate.cli.verb import reads
 from gitflowstate.definitions import MAIN
-from gitflowstate.errors import Rejected
+from gitflowstate.errors import GfsError, NotFound, Rejected
 from gitflowstate.git import Oid, Repository
+from gitflowstate.location import is_there, made_by_gfs
+from gitflowstate.syscalls import reported
 
 
 @reads
@@ -36,8 +41,9 @@ def backup(
             hint="back up the flow repository itself: --repo DIR, or GFS_REPO",
         )
     with Repository.open(place.gitdir, trust=config.trust()) as repo:
-        if cgit.is_url(file) or Path(file).is_dir():
-            refs = _mirrored(repo, file)
+        if cgit.is_url(file) or _is_folder(file):
+            with _explained(file):
+                refs = _mirrored(repo, file)
         else:
             git = cgit.Git(repo.gitdir, config.environment())
             refs = bundles.write(repo, git, Path(file))
@@ -46,10 +52,44 @@ def backup(
     output.success(data, text, as_json=session.json)
 
 
+def _is_folder(target: str) -> bool:
+    """Tell whether a path is that of a folder. Raises NotFound where one is meant and is not."""
+    with reported("look at", target):
+        try:
+            info = Path(target).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            info = None
+    found = info is not None and stat.S_ISDIR(info.st_mode)
+    if target.endswith("/") and not found:
+        raise NotFound(
+            f"{target} is no folder that is there",
+            hint=f"name a new file, such as {target}flows.bundle in a folder that is there, or a "
+            "repository",
+        )
+    return found
+
+
 def _mirrored(repo: Repository, target: str) -> dict[str, Oid]:
-    if not cgit.is_url(target) and repo.gitdir.resolve() in _gitdirs(Path(target)):
+    folder = None if cgit.is_url(target) else Path(target)
+    if folder and repo.gitdir.resolve() in _gitdirs(folder):
         raise Rejected("that is the repository itself", hint="name another place")
+    if folder and not any(is_there(folder / name) for name in (".git", "HEAD")):
+        raise NotFound(
+            f"{target} is a folder without a repository",
+            hint=f"name a new file in it, such as {folder / 'flows.bundle'}, or a bare repository",
+        )
     return Mirror(target, config.environment()).push(repo)
+
+
+@contextmanager
+def _explained(target: str) -> Iterator[None]:
+    """Say how a file is named that Git takes for a place on another host."""
+    try:
+        yield
+    except GfsError as error:
+        if cgit.is_url(target) and "://" not in target:
+            error.hint += f"; a file of that name is ./{target}"
+        raise
 
 
 def _gitdirs(folder: Path) -> tuple[Path, Path]:
@@ -72,20 +112,23 @@ def restore(
 ) -> None:
     """Make a flow repository in a new or empty folder from a copy: the same head, the same refs.
 
+    It stands alone, whatever remote the one that was copied had: gfs init DIR --remote URL.
+
     Example: gfs restore ~/backups/flows.bundle ~/flows
     """
     cgit.check_place(file)
     environ = config.environment()
     git = cgit.Git(Path(file), environ)
     local = not cgit.is_url(file)
-    fetch = bundles.fetched_from(Path(file), git) if local else Mirror(file, environ).fetch
-    done = bundles.restore(
-        Path(directory),
-        fetch,
-        view=not no_view,
-        timeout=config.lock_timeout(),
-        progress=_progress,
-    )
+    copy = bundles.copy_at(Path(file), git) if local else Mirror(file, environ).copy()
+    with _explained(file):
+        done = restoring.restore(
+            Path(directory),
+            copy,
+            view=not no_view,
+            timeout=config.lock_timeout(),
+            progress=_progress,
+        )
     output.progress("")
     problems = [f"commit {p['commit'][:12]}: {p['problem']}" for p in done.report.problems]
     for warning in [*problems, *done.warnings]:
@@ -93,17 +136,31 @@ def restore(
     folder = done.place.folder
     data = {
         "folder": str(folder),
+        "made": done.made,
         "head": done.refs[MAIN],
         "refs": done.refs,
         "commits": done.report.commits,
         "problems": done.report.problems,
+        "remote": None,
         "next": ["gfs", "list", "--repo", str(folder)],
     }
     text = (
-        f"{output.line(str(folder))}: {_counted(done.refs)}, {done.report.commits} commits replayed"
-        f"\nnext: export GFS_REPO={quoted(folder)}; gfs list"
+        f"{output.line(str(folder))}: {'' if done.made else 'already there, '}"
+        f"{_counted(done.refs)}, {prose.count(done.report.commits, 'commit')} replayed"
+        f"\n{_alone(file, folder)}\nnext: export GFS_REPO={quoted(folder)}; gfs list"
     )
     output.success(data, text, as_json=session.json)
+
+
+def _alone(file: str, folder: Path) -> str:
+    """Say that what was brought back reaches no remote, and how it would; a bundle names none."""
+    shared, url = "if its flows were shared through a remote", "URL"
+    with suppress(GfsError):
+        places = () if cgit.is_url(file) else (Path(file) / ".git", Path(file))
+        source = next(filter(None, map(made_by_gfs, places)), None)
+        if source is not None and source.remote is not None:
+            shared, url = "that one has a remote", quoted(cgit.plain(source.remote))
+    return f"it stands alone; {shared}: gfs init {quoted(folder)} --remote {url}"
 
 
 def _progress(count: int) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gitflowstate import checkup, contents, due, location, roots, storage, upkeep
+from gitflowstate import checkup, contents, due, location, movedback, roots, storage, upkeep
 from gitflowstate.cgit import Git, is_installed
 from gitflowstate.cli import config, healing, mending, output
 from gitflowstate.cli.recovery import exists
@@ -111,6 +111,8 @@ def _opened(repo: Repository, place: location.Location) -> Iterator[Finding]:
     if place.writable:
         yield from guarded("checked-out", lambda: _writing(place))
     yield from guarded("permission", lambda: checkup.access(repo.gitdir))
+    if place.ref == MAIN:
+        yield from guarded("head", lambda: checkup.named(repo, made_by_gfs=place.writable))
     git = Git(repo.gitdir, config.environment())
     yield from guarded("pack-index", lambda: storage.indexes(repo, git))
     if place.ref == MAIN:
@@ -140,6 +142,8 @@ def _content(repo: Repository, place: location.Location, head: Oid) -> Iterator[
     timeout = config.lock_timeout()
     past = guarded("history", lambda: contents.past(repo, head, _progress))
     yield from healing.past(past, repo, place)
+    if place.ref == MAIN:
+        yield from guarded("moved-back", lambda: movedback.examine(repo))
     yield from guarded("remote", lambda: healing.sharing(repo, place))
     yield from guarded("flow", lambda: contents.flows(repo, timeout))
     yield from guarded("process", lambda: contents.journal(repo, timeout))
@@ -166,6 +170,8 @@ def _view(repo: Repository, place: location.Location, head: Oid) -> Iterator[Fin
         shown, head = view.head(), repo.ref(place.ref) or head
     if shown == head:
         return
+    if shown is not None and movedback.find(repo, head, [shown]) is not None:
+        return  # they show what main had: told above, and left for whoever decides
 
     def fix() -> str:
         now = repo.ref(place.ref)
@@ -179,6 +185,7 @@ def _view(repo: Repository, place: location.Location, head: Oid) -> Iterator[Fin
         "the plain files lag behind the repository",
         f"they show {(shown or 'nothing')[:12]}, the head is {head[:12]}",
         "gfs doctor --fix renews them; the next write does, too",
+        note=True,
         fix=fix,
     )
 

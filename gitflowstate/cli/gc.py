@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gitflowstate import upkeep
+from gitflowstate import prose, upkeep
 from gitflowstate.cli import config, output
 from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import reads
@@ -41,8 +41,8 @@ def gc(
         "swept": done.swept,
     }
     text = (
-        f"{done.before.loose} loose objects before, {done.after.loose} now; "
-        f"{done.before.bytes // 1024:,} KiB before, {done.after.bytes // 1024:,} KiB now"
+        f"{prose.count(done.before.loose, 'loose object')} before, {done.after.loose:,} now; "
+        f"{prose.kibibytes(done.before.bytes)} before, {prose.kibibytes(done.after.bytes)} now"
     )
     output.success(data, text, as_json=session.json)
 
@@ -52,5 +52,5 @@ def _expire(session: Session) -> None:
 
     removed = consumed.expire(session.store(writing=True), config.now())
     text = f"processes whose output was removed: {len(removed.processes):,} "
-    text += f"({removed.size // 1024:,} KiB); those whose output stays: {removed.kept:,}"
+    text += f"({prose.kibibytes(removed.size)}); those whose output stays: {removed.kept:,}"
     output.success(removed._asdict(), text, as_json=session.json)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gitflowstate import checkup, prose, torn
+from gitflowstate.ancestry import standing, taken_back
 from gitflowstate.cli import config
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import GfsError
@@ -13,7 +14,6 @@ from gitflowstate.findings import Finding
 from gitflowstate.git import Oid, Repository
 from gitflowstate.kinds import Time
 from gitflowstate.location import TRACKED, Location
-from gitflowstate.publishing import standing
 from gitflowstate.syncing import OFFLINE, REJECTED
 
 _LONG_S = 600.0
@@ -45,7 +45,7 @@ class Healer:
 
 
 def heads(repo: Repository, place: Location, *, at: Time) -> Iterator[Finding]:
-    """Yield what is wrong with HEAD, main and its objects; what the remote has comes from there.
+    """Yield what is wrong with main and its objects; what the remote has comes from there.
 
     Nothing is cut off that the remote may have: it must have been looked at first.
     """
@@ -60,7 +60,7 @@ def heads(repo: Repository, place: Location, *, at: Time) -> Iterator[Finding]:
         )
         if not heal.done:
             return
-    yield from checkup.heads(repo, made_by_gfs=place.writable, at=at)
+    yield from checkup.heads(repo, at)
 
 
 def sharing(repo: Repository, place: Location) -> Iterator[Finding]:
@@ -97,7 +97,7 @@ def _remote(repo: Repository, gitdir: Path, url: str, theirs: Oid) -> Iterator[F
         yield Finding("remote", "the remote was not heard", error.message, error.hint, note=True)
         return
     # One that is not here is newer, or nothing that can be told without bringing it.
-    if there is None or (repo.has(there) and standing(repo, there, theirs).newer):
+    if there is None or (repo.has(there) and taken_back(repo, theirs, there)):
         yield Finding(
             "remote",
             "the remote took history back",

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from gitflowstate import cgit, hooks
 from gitflowstate.cli import config, output
@@ -14,13 +15,13 @@ from gitflowstate.cli.session import Session
 from gitflowstate.cli.verb import reads
 from gitflowstate.errors import GfsError, NotFound
 from gitflowstate.git import Repository
-from gitflowstate.hooks import Hook
+from gitflowstate.hooks import Done, Hook
 
 _SAID = {
     "absent": "is not installed",
     "another": "is another hook, which gfs did not install",
     "disabled": "is installed, but not executable, so that Git skips it",
-    "outdated": "is one of another gfs",
+    "outdated": "was changed, or is one of another gfs",
 }
 
 
@@ -44,15 +45,18 @@ def _hook(session: Session) -> Iterator[Hook]:
 def install(session: Session) -> None:
     """Install the hook that keeps main sound: pre-receive in a bare repository, else pre-push.
 
-    A hook that is there already is kept, and is called first.
+    A hook that is there already is kept, and is called first. What was written into ours is kept
+    beside it.
 
     Example: gfs hooks install --repo /srv/git/flows.git
     """
     with _hook(session) as hook:
-        changed = hooks.install(hook)
-        data = {"hook": str(hook.path), "changed": changed, "chained": hook.before.exists()}
+        done = hooks.install(hook)
+        data = {"hook": str(hook.path), "changed": done.changed, "chained": hook.before.exists()}
     more = f"; {hook.before.name} is called first" if data["chained"] else ""
-    text = f"{output.line(str(hook.path))} is installed{'' if changed else ' (unchanged)'}{more}"
+    more += _kept(done, data)
+    was = "" if done.changed else " (unchanged)"
+    text = f"{output.line(str(hook.path))} is installed{was}{more}"
     output.success(data, text, as_json=session.json)
 
 
@@ -63,21 +67,30 @@ def remove(session: Session) -> None:
     Example: gfs hooks remove --repo /srv/git/flows.git
     """
     with _hook(session) as hook:
-        restored = hooks.remove(hook)
-    more = "; the one before it is back" if restored else ""
+        done = hooks.remove(hook)
+    data: dict[str, Any] = {"hook": str(hook.path), "restored": done.changed}
+    more = "; the one before it is back" if done.changed else ""
+    more += _kept(done, data)
     text = f"{output.line(str(hook.path))} is taken out{more}"
-    data = {"hook": str(hook.path), "restored": restored}
     output.success(data, text, as_json=session.json)
+
+
+def _kept(done: Done, data: dict[str, Any]) -> str:
+    """Return what to say of a hook of ours that somebody had changed; add it to the data."""
+    data["kept"] = done.kept and str(done.kept)
+    return f"; what was there is kept as {done.kept.name}, and not called" if done.kept else ""
 
 
 @reads
 def check(session: Session) -> None:
-    """Say whether the hook is installed and current. Leaves with 1 if it is not.
+    """Say whether the hook is installed, current, and where Git looks for it. Leaves with 1 if not.
 
     Example: gfs hooks check
     """
     with _hook(session) as hook:
         state = hooks.state(hook)
+    if unused := hook.unused:
+        raise GfsError(unused.message, hint=unused.hint, hook=str(hook.path), state=state)
     if state != "installed":
         raise GfsError(
             f"{hook.path} {_SAID[state]}",

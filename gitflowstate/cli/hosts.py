@@ -13,12 +13,13 @@ from typing import Any
 
 from gitflowstate import cgit, prose
 from gitflowstate.adapters.transport import Transport
+from gitflowstate.ancestry import standing
 from gitflowstate.cli import config, output
 from gitflowstate.errors import Denied, GfsError, NotFound, Rejected, Unavailable
 from gitflowstate.git import Repository
 from gitflowstate.location import TRACKED, Location
 from gitflowstate.movers import Refs
-from gitflowstate.publishing import PublishedRefs, QueuedRefs, standing
+from gitflowstate.publishing import PublishedRefs, QueuedRefs
 from gitflowstate.queueing import QUEUED
 from gitflowstate.reconcile import Standing
 

@@ -31,9 +31,9 @@ class Idle:
             if not self._is_time():
                 return
             self._pack()
-        except Unavailable:
-            return  # somebody is at work there: another time
         except GfsError as error:
+            if isinstance(error, Unavailable) and "stopped" not in error.details:
+                return  # somebody is at work there: another time
             output.warn(f"the repository was not packed: {error.message}")
         self._next = time.monotonic() + _PAUSE_S
 

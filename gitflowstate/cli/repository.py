@@ -145,12 +145,20 @@ def where(session: Session) -> None:
     output.success(data, text, as_json=session.json)
 
 
+_FULL = re.compile("[0-9a-f]{40}")
+_NAMED = re.compile("(?:HEAD|main)(~([0-9]{1,9})?)?")
+_SHORTEST = 4  # as git abbreviates
+
+
 @reads
 def verify(
     session: Session,
     span: Annotated[
         str | None,
-        typer.Argument(metavar="[A..B]", help="Commits after A up to B."),
+        typer.Argument(
+            metavar="[A..B]",
+            help="Commits after A up to B, which must keep A: full or short ids, main or main~N.",
+        ),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Edits by hand are errors.")] = False,
     incoming: Annotated[
@@ -160,7 +168,8 @@ def verify(
 ) -> None:
     """Replay history: every document must be what its operations give.
 
-    Flows that edits by hand left unusable are named, too.
+    Flows that edits by hand left unusable are named, too. With A..B, a B that takes back what A had
+    is refused (6): a merge can have A among its ancestors and keep nothing of it.
 
     Example: gfs verify
     """
@@ -183,7 +192,8 @@ def verify(
     if report.problems or (strict and (report.unmanaged or broken)):
         hint = "git show that commit; the bytes are left alone"
         raise Corrupt(_fault(report, broken), hint=hint, **data)
-    lines = [f"{report.commits} commits replayed, all as their operations say"]
+    were = "all as their operations say" if report.commits != 1 else "as its operation says"
+    lines = [f"{prose.count(report.commits, 'commit')} replayed, {were}"]
     lines += [f"unmanaged: {oid[:12]}" for oid in report.unmanaged]
     lines += [f"unusable: {output.line(item.said)}" for item in broken]
     if report.shallow:
@@ -197,8 +207,9 @@ def _pushed(session: Session, incoming: Path, span: str) -> history.Report:
     start, dots, end = span.partition("..")
     since, until = (start, end) if dots else (None, start)
     with Repository.receiving(place, incoming, trust=config.trust()) as repo:
-        if not re.fullmatch("[0-9a-f]{40}", until) or not repo.has(until):
-            raise NotFound(f"there is no commit {until[:40]!r} in that push", hint="git log")
+        for oid in (until,) if since is None else (since, until):
+            if not _FULL.fullmatch(oid) or not repo.has(oid):
+                raise NotFound(f"there is no commit {oid[:40]!r} in that push", hint="git log")
         return history.verify(repo, until, since)
 
 
@@ -234,11 +245,16 @@ def _range(session: Session, span: str | None) -> tuple[str | None, str]:
 
 
 def _commit(session: Session, text: str) -> str:
-    """Return the commit that a full or short id names, along the history of the head."""
+    """Return the commit that a full or short id or `main~N` names, along the line of the head."""
     store = session.store()
-    if re.fullmatch("[0-9a-f]{40}", text) and store.repo.has(text):
+    if _FULL.fullmatch(text) and store.repo.has(text):
         return text
-    for commit in store.repo.lineage(store.head().oid, GOVERNED):
-        if len(text) >= 4 and commit.oid.startswith(text):  # noqa: PLR2004  as git abbreviates
+    named = _NAMED.fullmatch(text)
+    back = int(named[2] or bool(named[1])) if named else None
+    for number, commit in enumerate(store.repo.lineage(store.head().oid, GOVERNED)):
+        if number == back or (len(text) >= _SHORTEST and commit.oid.startswith(text)):
             return commit.oid
-    raise NotFound(f"there is no commit {text[:40]!r} behind the head", hint="git log")
+    raise NotFound(
+        f"there is no commit {text[:40]!r} behind the head",
+        hint="name one by its full or short id, as git log shows it, or as main~N",
+    )

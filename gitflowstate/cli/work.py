@@ -62,6 +62,7 @@ def work(
         lease_s=config.seconds_of(lease, "--lease"),
         skew_s=session.skew_s,
         wait=not no_wait,
+        warn=output.warn,
     )
     executor = CommandExecutor(command, inputs.text(result_template, "--result-template"))
     with _hang_up_terminates(), WorkerLock(gitdir, settings.worker, settings.flow) as lock:

@@ -148,6 +148,20 @@ def test_verify_of_a_range(flow):
     assert flow.json("verify", f"{first[:8]}..{second[:8]}")["commits"] == 2
     assert flow.json("verify", second)["commits"] == 4
     assert flow.refuses(5, "verify", "abcdef12..")["message"].startswith("there is no commit")
+    assert flow.json("verify", "main~2..main~")["commits"] == 1
+    assert flow("verify", "HEAD~1..HEAD") == "1 commit replayed, as its operation says\n"
+    for odd in ("main~9", "main^", "other", "ma"):
+        assert "full or short id" in flow.refuses(5, "verify", f"{odd}..main")["hint"]
+
+
+@pytest.mark.req("D3")
+def test_verify_of_a_range_that_goes_back_says_what_is_lost(flow):
+    flow("update", "plan", "--progress", "one")
+    kept, lost = flow.git("rev-parse", "main~1"), flow.head
+    error = flow.refuses(6, "verify", f"{lost}..{kept}")
+    assert error["message"].startswith(f"{kept[:12]} takes back what main had at {lost[:12]}")
+    assert error["details"]["lost"] == [lost]
+    assert f"{kept[:12]}..{lost[:12]}" in error["hint"]
 
 
 def test_verify_finds_a_document_that_no_operation_gives(flow, tmp_path):
@@ -315,3 +329,12 @@ def test_bytes_that_do_not_decode_are_named_and_left_alone(flow, tmp_path):
     assert flow.git("show", f"main:{file.relative_to(clone)}").startswith("<<<<<<<")
     assert flow.json("list")["unusable"]
     assert "cannot be used" in flow().splitlines()[0]
+
+
+def test_a_repository_of_one_commit_is_counted_as_one(tmp_path):
+    cli = clirun.made(tmp_path / "new", "--no-view")
+    assert cli("gc").startswith("3 loose objects before, 0 now; 1 KiB before, ")
+    assert cli("verify") == "1 commit replayed, as its operation says\n"
+    cli("backup", tmp_path / "b")
+    told = clirun.here("restore", tmp_path / "b", tmp_path / "again").out
+    assert "1 commit replayed\n" in told

@@ -242,7 +242,7 @@ def test_what_cannot_be_cloned_leaves_nothing(tmp_path, bare, prepare, code, sai
     done = here("clone", bare, tmp_path / "new")
     assert done.code == code, done
     assert said in done.err
-    assert not [*(tmp_path / "new").iterdir()]
+    assert not (tmp_path / "new").exists()
 
 
 def test_init_never_touches_a_remote_that_holds_something_else(tmp_path, bare):
@@ -438,9 +438,19 @@ def test_a_remote_out_of_reach_stops_writing_and_not_reading(bare, one):
     assert main_of(bare) == one.head != head
 
 
-def test_history_that_was_taken_back_is_said_and_somebody_decides(bare, one, two):
+def take_back(bare, how):
+    """Take the last commit back at the remote: move main, or merge without keeping it."""
+    if how == "merge":
+        imported(bare, Change("README", b"x"), parents=(f"{MAIN}~1", f"{MAIN}^0"))
+    else:
+        git(bare, "update-ref", *(("-d", MAIN) if how == "gone" else (MAIN, f"{MAIN}~1")))
+
+
+@pytest.mark.req("D3", "D5")
+@pytest.mark.parametrize("how", ["back", "merge"])
+def test_history_that_was_taken_back_is_said_and_somebody_decides(bare, one, two, how):
     one("note", "f-1", "acknowledged")
-    git(bare, "update-ref", MAIN, f"{MAIN}~1")
+    take_back(bare, how)
     before = git(one.gitdir, "for-each-ref")
     for words in (("note", "f-1", "x"), ("sync",)):
         done = one.run(*words)
@@ -453,7 +463,7 @@ def test_history_that_was_taken_back_is_said_and_somebody_decides(bare, one, two
     one("sync", "--republish")
     two("sync")
     assert two.head == one.head == main_of(bare)
-    git(bare, "update-ref", MAIN, f"{MAIN}~1")
+    take_back(bare, how)
     said = one("sync", "--follow")
     assert "the old tip is kept: refs/gfs/offline/" in said
     assert one.head == main_of(bare)
@@ -539,10 +549,14 @@ def test_doctor_says_what_is_queued_and_what_a_sync_has_kept(bare, one, two):
     assert "refs/gfs/" not in one("doctor")
 
 
-@pytest.mark.parametrize("how", ["back", "gone"])
+@pytest.mark.req("D3", "D5")
+@pytest.mark.parametrize("how", ["back", "gone", "merge"])
 def test_doctor_says_that_the_remote_took_history_back(bare, one, how):
     one("note", "f-1", "acknowledged")
-    git(bare, "update-ref", *(("-d", MAIN) if how == "gone" else (MAIN, f"{MAIN}~1")))
+    take_back(bare, how)
+    if how == "merge":  # what is not here yet may be newer
+        assert one.run("doctor").code == 0
+        one.run("show", "f-1")
     before = git(one.gitdir, "for-each-ref")
     told = one.run("doctor")
     assert told.code == 1
@@ -552,6 +566,22 @@ def test_doctor_says_that_the_remote_took_history_back(bare, one, how):
     told = one.run("doctor")
     assert told.code == 0
     assert "the remote was not heard" in told.out
+
+
+@pytest.mark.req("D5")
+def test_what_people_merged_at_the_remote_was_not_taken_back(bare, one):
+    """Two people wrote beside the flows; the line that is followed is not the one that is here."""
+    start = main_of(bare)
+    imported(bare, Change("gfs.toml", b"# settings\n"))
+    one("sync")
+    imported(bare, Change("README", b"x"), ref="refs/heads/side", parents=(start,))
+    both = Change("gfs.toml", b"# settings\n")
+    imported(bare, both, ref="refs/heads/side", parents=("refs/heads/side^0", MAIN))
+    git(bare, "update-ref", MAIN, "refs/heads/side")
+    assert "took history back" not in one.run("doctor").out
+    one("note", "f-1", "on")
+    assert one.run("doctor").code == 0, one.run("doctor")
+    assert one.head == main_of(bare)
 
 
 def test_doctor_and_gc_find_nothing_odd(one, two):

@@ -11,7 +11,7 @@ import zlib
 
 import pytest
 from clirun import SCRIPT, heeding_signals
-from gitrepo import fsck
+from gitrepo import fsck, in_front
 
 from gitflowstate import upkeep
 from gitflowstate.objects import header, object_id
@@ -139,3 +139,17 @@ def test_what_goes_wrong_is_a_warning_and_the_lock_of_others_is_respected(later,
     assert said.err.startswith("warning: the repository was not packed: git is not installed")
     assert is_done(later)
     assert packs(later) == 0
+
+
+@pytest.mark.req("B2")
+def test_without_room_it_is_said_once_and_not_tried_again_and_again(later, tmp_path):
+    crowded(later)
+    words = "fatal: sha1 file x write error. Out of diskspace"
+    fails = f'case " $* " in *" repack "*) echo "{words}" >&2; exit 128;; esac; exec $REAL "$@"'
+    staying = Staying(later, "work", "plan", "--", "true", **in_front(tmp_path, fails))
+    staying.until(lambda: "was not packed" in staying.path.read_text())
+    later("note", "plan", "others go on")
+    time.sleep(1)
+    said = staying.end()
+    assert f"warning: the repository was not packed: git repack stopped: {words}" in said
+    assert said.count("was not packed") == 1

@@ -22,7 +22,7 @@ CURSOR = "refs/gfs/cursors/github"
 KINDS = {errno.EIO: GfsError, errno.ENOSPC: Unavailable, errno.EACCES: Denied}
 
 Repo = Path
-EVERY = pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.long)])
+EVERY = pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.long)])
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def failing(k: int, number: int, *, late: bool, for_good: bool):
     [
         (errno.EIO, False, False),
         (errno.ENOSPC, False, False),
-        (errno.EACCES, False, False),
+        pytest.param(errno.EACCES, False, False, marks=pytest.mark.long),
         (errno.EIO, True, False),
         (errno.EIO, False, True),
     ],

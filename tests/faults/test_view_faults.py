@@ -45,10 +45,11 @@ class Calls:
         return call
 
 
-def test_killed_at_any_call_the_next_write_heals_it_without_noise(desk, monkeypatch):
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.long)])
+def test_killed_at_any_call_the_next_write_heals_it_without_noise(desk, monkeypatch, every):
     desk.create("one")
     desk.create("two")
-    for doomed in itertools.count():
+    for doomed in itertools.count(0, every):
         desk.update("two", f"before {doomed}", shown=doomed % 2 == 0)  # also while it lags
 
         def dying(doomed=doomed):

@@ -19,7 +19,7 @@ import pytest
 from clirun import Cli, here
 from fakes.gitservers import hook
 from flowrepo import Lab, imported, put
-from gitrepo import MAIN, child, code_of, fsck, git, overwrite
+from gitrepo import MAIN, child, code_of, fsck, git, loose, overwrite
 from hostbench import main_of, only_forward, remote, subjects
 
 from gitflowstate import cgit, documents, identity, runlocks
@@ -126,6 +126,7 @@ def test_c9_our_own_hook_at_the_remote_takes_what_we_push_and_nothing_made_by_ha
     good = two.head
     imported(two.gitdir, edit)
     assert two.run("sync").code == 77
+    two.git("branch", "kept", MAIN)  # what is kept so was not lost, as doctor sees it
     two.git("update-ref", MAIN, good)
     assert here("hooks", "remove", "--repo", bare).code == 0
 
@@ -171,6 +172,26 @@ def test_a_disk_that_is_full_here_is_told_as_that(bare, hosts, tmp_path):
     assert done.code == 0, done
     assert "no room here" in done.err
     assert "out of reach" not in done.err
+
+
+@pytest.mark.req("A6", "D8")
+def test_an_object_that_is_broken_here_is_no_fault_of_the_remote(hosts):
+    one, two = hosts
+    for number in range(3):
+        one("note", "f-1", str(number))
+    two("list")
+    tree = git(two.gitdir, "rev-parse", "main^{tree}")
+    path = loose(two, tree)
+    good = path.read_bytes()
+    overwrite(path, b"")
+    one("note", "f-1", "x")
+    done = two.run("note", "f-1", "y")
+    assert done.code == 75, done
+    assert "gfs doctor looks at this side" in done.err
+    assert "out of reach" not in done.err
+    assert tree in two.run("doctor").out
+    overwrite(path, good)
+    two("note", "f-1", "y")
 
 
 # ── races ───────────────────────────────────────────────────────────────────────────────────────
@@ -556,7 +577,7 @@ def test_l11_one_whose_main_is_checked_out_is_refused_with_the_reason(tmp_path):
     done = here("init", tmp_path / "host", "--remote", place)
     assert done.code == 77, done
     assert "checked out" in done.err
-    assert not [*(tmp_path / "host").iterdir()]
+    assert not (tmp_path / "host").exists()
 
 
 @pytest.mark.req("L11")

@@ -25,14 +25,6 @@ FORESEEN = {0, 3, 4, 5, 8, 75}
 _SLOWEST_S = 0.06  # most commands take less
 
 
-def _is_foreseen(words, result) -> bool:
-    if words[0] == "doctor" and result.code == 1:
-        # A writer that was killed before the plain files were written.
-        found = result.error["details"]["findings"]
-        return {each["kind"] for each in found if not each["note"]} == {"view"}
-    return result.code in FORESEEN
-
-
 def _dying(number, moves):
     """Return what dies before call `number` of the operating system, counted after so many moves.
 
@@ -94,7 +86,7 @@ class Actor:
         result = clirun.Result(*json.loads(self._answer.read_text()))
         self.codes[str(result.code)] += 1
         told = {"by": self.name, "words": words, "begun": begun, "ended": ended}
-        if not _is_foreseen(words, result):
+        if result.code not in FORESEEN:
             self._note("wrong", told | {"code": result.code, "said": result.err + result.out})
         if result.code:
             return None

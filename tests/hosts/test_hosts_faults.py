@@ -40,7 +40,7 @@ WAIT = {"hang": BRIEF, "late": LONGER}  # what else is there ends by itself
 
 
 @pytest.mark.req("F10")
-@pytest.mark.parametrize("kind", ["http", "git"])
+@pytest.mark.parametrize("kind", ["http", pytest.param("git", marks=pytest.mark.long)])
 @pytest.mark.parametrize("mode", CODES)
 def test_a_push_that_breaks_is_made_once_by_running_it_again(serve, tmp_path, kind, mode):
     wire = serve(kind)

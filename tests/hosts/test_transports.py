@@ -33,7 +33,7 @@ def disturbed(agents: list[wires.Agent], kills: int, chance: random.Random) -> N
 @pytest.mark.parametrize(
     ("kind", "count", "rounds"),
     [
-        *((kind, 3, 1) for kind in ("path", "password", "ssh", "git")),
+        *((kind, 3, 1) for kind in ("path", "password")),
         *(pytest.param(kind, 50, scale(1), marks=LONG) for kind in wires.KINDS),
     ],
 )

@@ -182,8 +182,9 @@ class Repository(RuleBasedStateMachine):
 
     @rule(target=keyed, op=strategies.operations(*WALKED, **NEEDED))
     def operate(self, op):
+        """Carry an op out; return it where its key is kept: a receipt names a flow."""
         changed = self.carry_out(op)
-        return op if changed and op.key and op.TAG not in ("init", "observe") else multiple()
+        return op if changed and op.key in self.world["keys"] else multiple()
 
     # The same, more often for what a walk lives on.
 
