@@ -32,6 +32,7 @@ def test_a6_where_the_head_is_not_mended_nothing_else_is_and_the_next_run_mends_
     found = examined(cli, "--fix")
     assert "not mended: refs/heads/main is locked" in found["torn-head"]["evidence"]
     assert [f["fixed"] for f in found.values()] == [""] * len(found)
+    assert "left alone: what comes first was not mended" in found["empty-object"]["evidence"]
     assert not (cli.gitdir / "gfs/stale").exists()
     held.unlink()
     assert examined(cli, "--fix")["torn-head"]["fixed"]

@@ -20,6 +20,7 @@ from gitflowstate.locks import repository_lock
 _OID = re.compile(r"\b[0-9a-f]{40}\b")
 # An object that a ref names at once, and what is said of the same object from further away.
 _CAUSES, _EFFECTS = {"torn-head", "damaged-head", "ref"}, {"damage", "cursor"}
+_FIRST = "what comes first was not mended"
 
 
 def row(found: Finding, fixed: str = "") -> dict[str, Any]:
@@ -51,6 +52,7 @@ class Mender:
     def __init__(self, gitdir: Path, *, fix: bool) -> None:
         self._gitdir = gitdir
         self._fix = fix
+        self._stopped = False
         self._open: list[Finding] = []  # what was told, and stands
 
     def rows(self, findings: Iterator[Finding]) -> Iterator[dict[str, Any]]:
@@ -65,11 +67,12 @@ class Mender:
 
     def _mended(self, found: Finding) -> dict[str, Any]:
         assert found.fix is not None
+        if self._stopped:
+            return row(found._replace(evidence=f"{found.evidence}; left alone: {_FIRST}"))
         try:
             lock = repository_lock(self._gitdir, config.lock_timeout())
             with nullcontext() if found.free else lock:
                 return row(found, found.fix())
         except (GfsError, OSError) as error:
-            if found.kind in HEAD_KINDS:
-                self._fix = False
+            self._stopped = found.kind in HEAD_KINDS
             return row(found._replace(evidence=f"{found.evidence}; not mended: {error}"))
