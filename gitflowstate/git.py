@@ -217,6 +217,15 @@ class Repository:
             finally:
                 self.warnings += swap.warnings
 
+    def begin_log(self, ref: str, value: Oid, log: str, time: int) -> None:
+        """Begin the reflog of a ref that has none, with the value that it holds; seconds.
+
+        It is what is left to know the ref by, should that be lost. What fails is a warning.
+        """
+        with Swap(self._refs, self._modes, ref, self._within) as swap:
+            swap.begin_log(value, Reflog(log, time))
+            self.warnings += swap.warnings
+
     def _within(self, head: Oid, wanted: Oid, stop: Oid | None) -> bool:
         """Return whether a commit is the head or one of its ancestors, not looking past `stop`."""
         seen = {head}

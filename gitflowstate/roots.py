@@ -20,10 +20,12 @@ from gitflowstate.errors import Corrupt
 from gitflowstate.findings import FROM_A_CLONE, Finding
 from gitflowstate.git import Oid, Repository
 from gitflowstate.inbox import INBOX_REF
+from gitflowstate.location import TRACKED
 from gitflowstate.refs import is_plain, quoted, value_of
 from gitflowstate.syscalls import calls, lstat_or_none, read_regular, reported
 
 _OURS = "refs/gfs/"
+_REMOTE = TRACKED.rpartition("/")[0]  # what is there is at the remote
 _CLONED = "refs/remotes/"  # there Git itself leaves a symbolic ref that leads nowhere
 _ZERO = "0" * 40
 _LIMIT, _LOG_LIMIT = 64 << 20, 256 << 20
@@ -83,6 +85,17 @@ def flaws(repo: Repository, git: Git | None) -> Iterator[Finding]:
     for name in _logs(str(repo.gitdir), "refs") if clean else ():
         if git and name not in roots and name != MAIN:
             yield from _lost(repo, git, name)
+
+
+def begin_logs(repo: Repository, time: int) -> None:
+    """Begin a reflog for each ref of ours that has none, as after a restore; `time` is seconds.
+
+    So that it is missed when it is lost. The caller holds the repository lock.
+    """
+    main = repo.ref(MAIN)
+    for name, oid in [*([(MAIN, main)] if main else []), *repo.refs(_OURS.rstrip("/")).items()]:
+        if not name.startswith(_REMOTE):
+            repo.begin_log(name, oid, "gfs gc: seen", time)
 
 
 # ── the refs as they are stored ─────────────────────────────────────────────────────────────────

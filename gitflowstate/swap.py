@@ -168,6 +168,13 @@ class Swap:
                 self._modes.folder(path)
                 self._touched.append(parent)
 
+    def begin_log(self, value: Oid, reflog: Reflog) -> None:
+        """Begin the reflog of the ref with the value that it has, where there is no reflog yet."""
+        self._new = value
+        with reported("look at", f"{self._refs.gitdir}/logs/{self._name}"):
+            if lstat_or_none(f"{self._refs.gitdir}/logs/{self._name}") is None:
+                self._append(reflog)
+
     def _append(self, reflog: Reflog) -> None:
         """Tell the reflog; it is for people, so a failure is a warning, and nothing is synced."""
         if not reflog.message:

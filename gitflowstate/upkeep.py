@@ -8,6 +8,7 @@ F8, A14). Never dulwich's gc, and never `git gc`, which would wait for the `gc.p
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -111,6 +112,7 @@ def run(repo: Repository, environment: Mapping[str, str], timeout: float) -> Upk
         _pack(git, repo.gitdir, before)
         warnings = [*indexed, *_index(git, repo.gitdir)]
         _run(git, "prune", f"--expire={EXPIRE}", "--no-progress")
+        roots.begin_logs(repo, int(time.time()))
         repo.close()
         return Upkeep(before, sizes(repo), swept, [*lock.warnings, *warnings])
 

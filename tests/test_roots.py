@@ -240,6 +240,28 @@ def test_a14_a_writer_that_died_before_main_moved_stops_no_upkeep(cli):
     cli.sound()
 
 
+@pytest.mark.req("A14", "F6")
+def test_a14_a_ref_that_came_from_a_copy_is_missed_once_it_was_seen(cli, tmp_path):
+    cli("backup", tmp_path / "copy.bundle")
+    clirun.here("restore", tmp_path / "copy.bundle", tmp_path / "back")
+    copy = clirun.Cli(tmp_path / "back")
+    refs = copy.git("for-each-ref")
+    assert not (copy.gitdir / "logs" / KEPT).exists()
+    copy("gc")
+    assert copy.git("for-each-ref") == refs
+    for name in ("refs/heads/main", KEPT):
+        assert copy.git("reflog", "exists", name) == ""
+        log = copy.gitdir / "logs" / name
+        value = copy.git("rev-parse", name)
+        assert log.read_text().startswith(f"{'0' * 40} {value} gitflowstate <")
+    logs = {path: path.read_bytes() for path in copy.gitdir.glob("logs/**/*") if path.is_file()}
+    copy("gc")
+    assert {path: path.read_bytes() for path in logs} == logs
+    copy.git("pack-refs", "--all")
+    packed(copy, lambda data: b"".join(x for x in data.splitlines(True) if b"rescued" not in x))
+    assert f"{KEPT} is not there" in old(copy).refuses(6, "gc")["message"]
+
+
 # ── packs without an index ──────────────────────────────────────────────────────────────────────
 
 
