@@ -46,9 +46,7 @@ _WRITING = re.compile(
     r"|failed to write|write error|sha1 file).*)$",
     re.MULTILINE | re.IGNORECASE,
 )
-_UNWHOLE = re.compile(
-    r"did not send all necessary objects|unresolved deltas|object file .+ is empty"
-)
+_UNWHOLE = re.compile(r"did not send all necessary|unresolved deltas|object file .+ is empty")
 _TRACKING = 7  # attempts while another process brings the same ref
 _FETCH = (
     *("fetch", "--no-tags", "--no-write-fetch-head"),  # not --quiet: it would hide a refusal
