@@ -298,6 +298,9 @@ class Rendered(HTMLParser):
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
+        if tag == "code":  # what stands before one and after it does not touch
+            self.code += "\n"
+            self.words += "\n"
 
     def handle_comment(self, data):
         self.comments.append(data)
