@@ -34,6 +34,7 @@ _WRITTEN = (
     "a clone, a backup and the folder logs know which refs it held; when they are back, "
     "git pack-refs --all writes it anew"
 )
+_HEAD = "gfs doctor names what is wrong with the head, and what it can be mended with"
 _ASK = "a person should look: a clone, a backup and the folder logs know what it held"
 
 
@@ -54,7 +55,10 @@ def check(repo: Repository, git: Git | None) -> None:
     wholeness.check_sound(str(repo.gitdir), MAIN)
     main = repo.ref(MAIN)
     if main is not None and git:
-        repo.commit(main)
+        try:
+            repo.commit(main)
+        except Corrupt as error:
+            raise Corrupt(f"nothing was removed: {error.message}", hint=_HEAD) from error
         _refuse(moved_back(repo, git))
 
 

@@ -12,7 +12,7 @@ import pytest
 from gitrepo import MAIN, before, child, code_of, fsck, git, publish_on, texts
 
 from gitflowstate import leftovers
-from gitflowstate.errors import Unavailable
+from gitflowstate.errors import Denied, Unavailable
 from gitflowstate.git import Repository
 from gitflowstate.swap import Swap
 
@@ -154,7 +154,7 @@ def test_a_lock_that_is_no_file_is_never_moved(repo, impatient):
     lock = repo.gitdir / f"{MAIN}.lock"
     lock.mkdir()
     aged(lock, 3600)
-    with pytest.raises(Unavailable, match=r"main\.lock"):
+    with pytest.raises(Denied, match=r"main\.lock"):
         publish_on(repo, repo.ref(MAIN), "second")
     assert lock.is_dir()
 
