@@ -71,7 +71,8 @@ def test_a1_a2_a_real_process_that_is_killed_at_a_call_of_the_kernel(watched, tm
         before = refs(watched)
         kill = f"inject={name}:signal=KILL:when={number}"
         code = traced(watched, command.words(round_), "-o", os.devnull, "-e", kill)
-        assert code in (0, -9) or (code, verb) == (6, "gc"), (name, number)  # a git it called
+        # A Git that it called was killed, as that says itself or as nobody does.
+        assert code in (0, -9) or (verb == "gc" and code in (6, 75)), (name, number)
         killed += code != 0
         settle(watched, command, round_, before, None, where=(name, number))
     fsck(watched.gitdir)
