@@ -56,6 +56,16 @@ class View:
             return raw[:40].decode() if re.fullmatch(rb"[0-9a-f]{40}\n", raw) else None
         return None
 
+    def lags(self, repo: Repository, head: Oid) -> bool:
+        """Tell whether a commit since the one that is shown has touched what is shown.
+
+        Or whether that cannot be told.
+        """
+        built = self.head()
+        with suppress(GfsError, OSError):
+            return built != head and bool(_Pass(self, repo, built).missed(head))
+        return True
+
     def refresh(
         self, repo: Repository, old: Oid | None, new: Oid, changes: Mapping[str, bytes | None]
     ) -> list[str]:

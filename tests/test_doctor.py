@@ -14,7 +14,7 @@ import pytest
 import time_machine
 from clirun import here
 from examining import damaged, examined, made, torn, watched
-from flowrepo import imported, put
+from flowrepo import Change, imported, put
 from gitrepo import child, code_of, fsck, git, overwrite
 
 from gitflowstate.model import flow_path
@@ -324,6 +324,16 @@ def test_plain_files_that_lag_are_renewed(cli):
     assert examined(cli, "--fix")["view"]["fixed"]
     assert cli.flow("f-1")["goal"] == "Goal 1"
     assert examined(cli) == {}
+
+
+@pytest.mark.req("L24")
+def test_plain_files_lag_only_where_what_they_show_changed(cli, tmp_path):
+    fresh = clirun.made(tmp_path / "fresh")
+    assert examined(fresh) == {}
+    imported(cli.gitdir, Change("README.md", b"hello\n"))
+    assert examined(cli) == {}
+    imported(cli.gitdir, put(flow_path("f-1"), {**cli.flow("f-1"), "next_action": "Rest"}))
+    assert examined(cli)["view"]["fixable"]
 
 
 @pytest.mark.req("L24")

@@ -163,13 +163,13 @@ def _view(repo: Repository, place: location.Location, head: Oid) -> Iterator[Fin
     from gitflowstate.view import View
 
     view = View(Path(place.folder), place.gitdir)
-    if view.head() == head:
+    if not view.lags(repo, head):
         return
     # A writer may be between its commit and the files: it holds the lock meanwhile.
     with repository_lock(place.gitdir, config.lock_timeout()):
         shown, head = view.head(), repo.ref(place.ref) or head
-    if shown == head:
-        return
+        if not view.lags(repo, head):
+            return
     if shown is not None and movedback.find(repo, head, [shown]) is not None:
         return  # they show what main had: told above, and left for whoever decides
 
