@@ -8,18 +8,19 @@ that was killed leaves one as well; that main was moved off a value does, and th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, takewhile
 from typing import NamedTuple
 
-from gitflowstate import ancestry, prose, reconcile, sightings, torn
+from gitflowstate import ancestry, prose, sightings, torn
 from gitflowstate.definitions import MAIN
-from gitflowstate.errors import GfsError
+from gitflowstate.errors import Corrupt, GfsError
 from gitflowstate.findings import Finding
 from gitflowstate.git import Oid, Repository
 from gitflowstate.location import TRACKED
 from gitflowstate.message import decode_trailers
+from gitflowstate.reconcile import Standing
 from gitflowstate.syncing import OFFLINE, REJECTED
 
 _NONE = "0" * 40
@@ -40,52 +41,81 @@ class Setback(NamedTuple):
 def find(repo: Repository, head: Oid, values: Iterable[Oid]) -> Setback | None:
     """Return the first of some values that a head does not keep, or a later one built on that.
 
-    What cannot be told is no news.
+    What cannot be told is no news. Each line is read once, however many of its commits are asked
+    for: what holds of a value holds of what it is built on.
     """
-    known = set(ancestry.readable(repo, head))
+    known, whole = _read(repo, head)
     aside = _set_aside(repo, known)
-    best, line = None, set[Oid]()
+    best, told = None, set[Oid]()
     for was in islice(dict.fromkeys(values), _MANY):
-        if was in known or was in aside or was in line:
+        if was in known or was in aside or was in told:
             continue
         with suppress(GfsError):  # a hole, or a commit that is not here
-            lines = ancestry.line(repo, was), ancestry.line(repo, head)
-            found = reconcile.meeting(*lines)
-            gone = ancestry.lost(repo, found)
-            if not gone or (found.met is None and repo.shallow):
+            found = _meeting(repo, was, known, told)
+            if found.met is None and (repo.shallow or not whole):
                 continue
-            if best is None or best.was in found.queued:
-                best, line = Setback(was, found.met, gone, None), {*found.queued}
+            gone = ancestry.lost(repo, found)
+            if gone and (best is None or best.was in found.queued):
+                best = Setback(was, found.met, gone, None)
     return best and best._replace(kept=_kept_by(repo, best.was, known))
 
 
-def _set_aside(repo: Repository, known: set[Oid]) -> set[Oid]:
+def _read(repo: Repository, head: Oid) -> tuple[dict[Oid, None], bool]:
+    """Return the line of a head, the newest first, and whether it was read to its end."""
+    line: dict[Oid, None] = {}
+    with suppress(Corrupt):
+        for oid in ancestry.line(repo, head):
+            line[oid] = None
+        return line, True
+    return line, False
+
+
+def _meeting(repo: Repository, was: Oid, known: dict[Oid, None], told: set[Oid]) -> Standing:
+    """Compare the line of a value with a known one; add what only it has to `told`."""
+    queued: list[Oid] = []
+    met = None
+    for oid in ancestry.line(repo, was):
+        if oid in known:
+            met = oid
+            break
+        queued.append(oid)
+        told.add(oid)
+    newer = takewhile(lambda oid: oid != met, known)
+    return Standing(tuple(queued[::-1]), tuple(newer)[::-1], met)
+
+
+def _set_aside(repo: Repository, known: Container[Oid]) -> set[Oid]:
     """Return what is not on the line of main and was never lost: kept by us, or at the remote."""
     found: set[Oid] = set()
     with suppress(GfsError):
         for prefix in (OFFLINE, REJECTED, _RESCUED):
             for oid in repo.refs(prefix).values():
-                found.update(_until(repo, oid, known))
+                found.update(_until(repo, oid, known, found))
                 if prefix == _RESCUED:
                     found.update(cut.decode() for cut in _TORN.findall(repo.commit(oid).message))
         if (theirs := repo.ref(TRACKED)) is not None:
-            found.update(_until(repo, theirs, known))
+            found.update(_until(repo, theirs, known, found))
     return found
 
 
-def _until(repo: Repository, oid: Oid, known: set[Oid]) -> Iterator[Oid]:
+def _until(
+    repo: Repository, oid: Oid, known: Container[Oid], seen: Container[Oid]
+) -> Iterator[Oid]:
     for each in ancestry.readable(repo, oid):
-        if each in known:
+        if each in known or each in seen:
             return
         yield each
 
 
-def _kept_by(repo: Repository, was: Oid, known: set[Oid]) -> str | None:
+def _kept_by(repo: Repository, was: Oid, known: Container[Oid]) -> str | None:
+    seen = set[Oid]()
     with suppress(GfsError):
         for prefix in ("refs/heads", "refs/tags"):
             for name, oid in repo.refs(prefix).items():
-                if name != MAIN and was in _until(repo, oid, known):
-                    return name
+                if name != MAIN:
+                    seen.update(_until(repo, oid, known, seen))
+                    if was in seen:
+                        return name
     return None
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import clirun
 import pytest
-from flowrepo import Change, imported, made
+from flowrepo import Change, Lab, imported, made
 from gitrepo import child, code_of, git, overwrite
 from hostbench import pair, remote
 
-from gitflowstate import syncing
+from gitflowstate import movedback, syncing
+from gitflowstate.git import Repository
 from gitflowstate.model import flow_path
 from gitflowstate.ops import Note
 from gitflowstate.syscalls import calls
@@ -188,6 +189,48 @@ def test_without_a_trace_of_it_a_main_that_is_gone_is_none(cli):
     cli.git("update-ref", "-d", "refs/heads/main")
     (cli.gitdir / "gfs/view").unlink(missing_ok=True)
     assert "holds no flows" in examined(cli)["refs"]["problem"]
+
+
+class Counting(Repository):
+    """A repository that counts how many commits are read."""
+
+    count = 0
+
+    def commit(self, oid):
+        self.count += 1
+        return super().commit(oid)
+
+
+@pytest.mark.req("D12")
+@pytest.mark.parametrize("how", ["rewritten", "cut", "lost"])
+def test_however_many_values_main_had_each_line_is_read_once(tmp_path, how):
+    """A main whose every commit is another one by now, or that has a hole, is no reason to wait."""
+    lab = Lab(tmp_path / "work")
+    lab.create()
+    counts = []
+    for count in (10, 20):
+        for number in range(count if count == 10 else 10):
+            lab.note(f"note {number}")
+        values = git(lab.gitdir, "rev-list", "main").splitlines()
+        head = values[0]
+        if how != "cut":
+            stream = git(lab.gitdir, "fast-export", "main").replace(
+                "committer ", "committer Other "
+            )
+            stream = stream.replace("refs/heads/main", "refs/heads/other")
+            stream = stream.replace("note 9", "note X") if how == "lost" else stream
+            git(lab.gitdir, "fast-import", "--quiet", "--force", data=stream.encode() + b"\n")
+            head = git(lab.gitdir, "rev-parse", "other")
+        hole = lab.gitdir / "objects" / values[count // 2][:2] / values[count // 2][2:]
+        aside = hole.read_bytes()
+        if how == "cut":
+            hole.unlink()
+        with Counting.open(lab.gitdir) as repo:
+            found = movedback.find(repo, head, values)
+            assert (found is not None) == (how == "lost")
+            counts.append(repo.count)
+        hole.write_bytes(aside) if how == "cut" else None
+    assert counts[1] < 2.5 * counts[0]
 
 
 @pytest.mark.req("L12")
