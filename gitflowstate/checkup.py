@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from gitflowstate import layout, leftovers, movedback, packindex, torn
+from gitflowstate import layout, leftovers, movedback, packindex, reflogs, torn
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import NotFound, Unavailable
 from gitflowstate.findings import FROM_A_CLONE, Finding
@@ -227,23 +227,23 @@ def logs(repo: Repository) -> Iterator[Finding]:
 
     It stays in its place while the head is not whole, since it may be all that knows an older one.
     """
-    missing = torn.unlogged(repo)
+    missing = reflogs.unlogged(repo)
     if missing is not None:
         whole = torn.is_whole(repo)
         yield Finding(
             "reflog",
             "the reflog of main names a commit that is not here",
             missing,
-            "gfs doctor --fix moves the reflog aside and begins another"
+            "gfs doctor --fix keeps it aside, and goes on with what it says of what is here"
             if whole
             else "first mend the head: the reflog knows what came before it",
-            fix=(lambda: _log_set_aside(repo)) if whole else None,
+            fix=(lambda: _log_renewed(repo)) if whole else None,
         )
 
 
-def _log_set_aside(repo: Repository) -> str:
-    if torn.unlogged(repo) is None:
+def _log_renewed(repo: Repository) -> str:
+    if reflogs.unlogged(repo) is None:
         return "it names no such commit by now: nothing was moved"
     if not torn.is_whole(repo):
         raise Unavailable("the head is not whole any more", hint="run the same command again")
-    return f"it is now {torn.set_log_aside(repo.gitdir)}"
+    return f"it goes on with what is here; as it was it is kept in {reflogs.renew(repo)}"

@@ -13,7 +13,7 @@ from contextlib import suppress
 from itertools import islice, takewhile
 from typing import NamedTuple
 
-from gitflowstate import ancestry, prose, sightings, torn
+from gitflowstate import ancestry, prose, reflogs, sightings
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import Corrupt, GfsError
 from gitflowstate.findings import Finding
@@ -124,7 +124,7 @@ def _kept_by(repo: Repository, was: Oid, known: Container[Oid]) -> str | None:
 
 def last_known(repo: Repository) -> Oid | None:
     """Return the newest commit that main is known to have been at, of those that are here."""
-    told = [new for _, new in torn.logged(repo)]
+    told = [new for _, new in reflogs.logged(repo)]
     for oid in (*told[:_MANY], sightings.shown(repo), repo.ref(TRACKED)):
         if oid not in (None, _NONE) and repo.has(oid):
             return oid
@@ -144,7 +144,7 @@ def about(repo: Repository, oid: Oid) -> str:
 
 def examine(repo: Repository) -> Iterator[Finding]:
     """Yield that main was moved back, off a value that the reflog or the plain files tell."""
-    moves, seen = [*torn.logged(repo)], sightings.shown(repo)
+    moves, seen = [*reflogs.logged(repo)], sightings.shown(repo)
     head = repo.ref(MAIN)  # after those: what a writer adds meanwhile is on its line
     if head is None:
         return

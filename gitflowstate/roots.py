@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gitflowstate import sightings, stopped, torn, wholeness
+from gitflowstate import reflogs, sightings, stopped, wholeness
 from gitflowstate.cgit import Git
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import Corrupt
@@ -160,7 +160,7 @@ def _read(repo: Repository, name: str) -> Iterator[Root | Finding]:
     if raw.startswith(b"ref:"):
         yield Root(name, None, os.fsdecode(raw[4:].strip()))
     elif value is None or value == _ZERO:
-        _, last = next(torn.logged(repo, name), ("", ""))
+        _, last = next(reflogs.logged(repo, name), ("", ""))
         known = f"{path}; its reflog ends at {last}" if last else path
         what = f"{name} does not hold a commit id but {quoted(raw)}"
         yield Finding("ref", what, known, _anew(name) or _ASK)
@@ -219,7 +219,7 @@ def _logs(gitdir: str, folder: str) -> Iterator[str]:
 
 
 def _lost(repo: Repository, git: Git, name: str) -> Iterator[Finding]:
-    _, last = next(torn.logged(repo, name), ("", _ZERO))
+    _, last = next(reflogs.logged(repo, name), ("", _ZERO))
     if _is_lost(repo, git, last):
         what = f"{name} is not there, and no other ref leads to what it held"
         yield Finding("lost-ref", what, f"its reflog ends at {last}", _keeping(last))
@@ -231,7 +231,7 @@ def moved_back(repo: Repository, git: Git) -> Iterator[Finding]:
     What the reflog of main names is kept by Git, as long as main and its reflog agree.
     """
     main = repo.ref(MAIN)
-    moves = [*torn.logged(repo)]
+    moves = [*reflogs.logged(repo)]
     logged = {oid for pair in moves for oid in pair}
     if moves and main not in moves[0] and _is_lost(repo, git, moves[0][1]):
         yield _was_at(main, moves[0][1], "its reflog ends there")

@@ -13,11 +13,10 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
-from itertools import chain, count, islice
-from pathlib import Path
+from itertools import chain, count
 from typing import NamedTuple
 
-from gitflowstate import packindex, sightings
+from gitflowstate import packindex, reflogs, sightings
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import Corrupt, GfsError, Unavailable
 from gitflowstate.git import Oid, Repository, Staged
@@ -28,7 +27,6 @@ from gitflowstate.syscalls import (
     CREATE_FLAGS,
     calls,
     fsync_folder,
-    random_name,
     read_regular,
     remove_quietly,
     reported,
@@ -37,9 +35,6 @@ from gitflowstate.syscalls import (
 from gitflowstate.trees import is_file
 
 _MOST = 1000  # commits in one cut
-_LOG = re.compile(r"([0-9a-f]{40}) ([0-9a-f]{40}) ")
-_ZERO = "0" * 40
-_LOG_LIMIT = 256 << 20
 
 
 class Torn(NamedTuple):
@@ -173,30 +168,10 @@ def _before(repo: Repository, oid: Oid) -> Oid | None:
 
 def _last_logged(repo: Repository, after: Oid | None) -> Oid | None:
     """Return the last value in the reflog, or the one before a value."""
-    for old, new in logged(repo):
+    for old, new in reflogs.logged(repo):
         if after in (None, new):
             value = new if after is None else old
-            return None if value == _ZERO else value
-    return None
-
-
-def logged(repo: Repository, ref: str = MAIN) -> Iterator[tuple[Oid, Oid]]:
-    """Yield old and new value of each move that the reflog of a ref tells, newest first."""
-    raw = None
-    with suppress(GfsError):
-        raw = read_regular(f"{repo.gitdir}/logs/{ref}", _LOG_LIMIT)
-    for line in reversed((raw or b"").decode("utf-8", "replace").split("\n")):
-        found = _LOG.match(line)
-        if found:
-            yield found[1], found[2]
-
-
-def unlogged(repo: Repository) -> Oid | None:
-    """Return a commit that the newest lines of the reflog name and that is not stored."""
-    for pair in islice(logged(repo), _MOST):
-        for oid in pair:
-            if oid != _ZERO and not repo.has(oid):
-                return oid
+            return None if value == reflogs.NONE else value
     return None
 
 
@@ -237,17 +212,8 @@ def move_back(repo: Repository, cut: Cut, at: Time) -> str | None:
         back.commit, back.time = cut.good, moment
         if not repo.publish(MAIN, cut.old, back, f"gfs doctor: back from {cut.old}"):
             raise Unavailable(f"{MAIN} moved meanwhile", hint="run the same command again")
-    set_log_aside(repo.gitdir)
+    reflogs.renew(repo, {torn.commit for torn in cut.torn})
     return name
-
-
-def set_log_aside(gitdir: Path) -> Path:
-    """Begin the reflog anew: Git stumbles over entries whose commits are not there."""
-    aside = gitdir / "gfs" / "stale" / random_name("reflog-main-")
-    with reported("set aside", f"{gitdir}/logs/{MAIN}"), suppress(FileNotFoundError):
-        aside.parent.mkdir(parents=True, exist_ok=True)
-        calls.rename(f"{gitdir}/logs/{MAIN}", str(aside))
-    return aside
 
 
 def _remains(repo: Repository, cut: Cut) -> Iterator[tuple[str, bytes]]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from examining import damaged, examined, made, torn, watched
-from gitrepo import before
+from gitrepo import before, child, code_of
 
+from gitflowstate.leftovers import PRIVATE
 from gitflowstate.model import flow_path
 from gitflowstate.swap import Swap
+from gitflowstate.syscalls import calls
 
 
 @pytest.fixture
@@ -185,3 +190,76 @@ def test_l5_a_lock_that_took_such_a_place_meanwhile_stays(cli):
         assert "nothing was moved" in examined(cli, "--fix")["in-the-way"]["fixed"]
     assert path.read_text() == "a push"
     path.unlink()
+
+
+# ── the reflog ──────────────────────────────────────────────────────────────────────────────────
+
+LOG = "logs/refs/heads/main"
+
+
+@pytest.fixture
+def kept(cli):
+    """Return a commit that the reflog alone keeps, of a reflog that names one which is lost."""
+    cli("note", "f-1", "acknowledged")
+    was = cli.head
+    cli.git("update-ref", "refs/heads/main", "main~1")
+    cli("note", "f-2", "went on")
+    (cli.gitdir / "gfs/view").unlink()
+    head, lost = cli.head, "1" * 40
+    with (cli.gitdir / LOG).open("a", encoding="utf-8") as log:
+        log.write(f"{head} {lost} x <x> 0 +0000\tx\n{lost} {head} x <x> 0 +0000\tx\n\0\0\n")
+    return was
+
+
+@pytest.mark.req("A6", "G9")
+def test_a_reflog_that_is_renewed_goes_on_keeping_what_it_names(cli, kept):
+    before_it = (cli.gitdir / LOG).read_bytes()
+    found = examined(cli, "--fix")
+    assert kept[:12] in found["moved-back"]["evidence"]
+    aside = found["reflog"]["fixed"].rpartition(" ")[2]
+    assert Path(aside).read_bytes() == before_it
+    told = cli.git("reflog", "show", "--format=%H", "refs/heads/main").split()
+    assert (told[0], kept in told) == (cli.head, True)
+    assert examined(cli).keys() - {"view"} == {"moved-back"}
+    cli("gc")
+    cli.git("prune", "--expire=now")
+    assert cli.git("cat-file", "-t", kept) == "commit"
+    cli.sound()
+
+
+@pytest.mark.req("A6", "A14")
+@pytest.mark.parametrize("step", ["open", "write", "fsync", "link", "rename"])
+def test_a_reflog_is_there_though_the_one_who_renews_it_is_killed(cli, kept, step):
+    def killed():
+        act = getattr(calls, step)
+
+        def through(*given, **more):
+            at = [f"/proc/self/fd/{given[0]}"] if isinstance(given[0], int) else []
+            if any(PRIVATE in str(each) for each in (*given, *map(os.path.realpath, at))) or (
+                step == "link" and LOG in str(given[0])
+            ):
+                os._exit(9)
+            return act(*given, **more)
+
+        setattr(calls, step, through)
+        cli.run("doctor", "--fix")
+
+    assert code_of(child(killed)) == 9
+    assert kept in (cli.gitdir / LOG).read_text()
+    examined(cli, "--fix")
+    assert examined(cli).keys() - {"view"} == {"moved-back"}
+    assert kept in (cli.gitdir / LOG).read_text()
+
+
+@pytest.mark.req("A6", "G9")
+def test_a_head_that_is_cut_leaves_the_rest_of_its_reflog(cli):
+    cli("note", "f-1", "acknowledged")
+    was = cli.head
+    cli.git("update-ref", "refs/heads/main", "main~1")
+    good, gone = torn(cli)
+    found = examined(cli, "--fix")
+    assert (cli.head, found["torn-head"]["fixed"] != "") == (good, True)
+    log = (cli.gitdir / LOG).read_text()
+    named = {oid for line in log.splitlines() for oid in line.split()[:2]}
+    assert (was in named, gone in named) == (True, False)
+    assert was[:12] in examined(cli)["moved-back"]["evidence"]
