@@ -34,9 +34,13 @@ def unindexed(folder: str) -> list[Unindexed]:
 
 
 def without_pack(folder: str) -> list[str]:
-    """Return the paths of the indexes in a folder whose pack is not there."""
+    """Return the paths of the indexes in a folder whose pack is not there.
+
+    What a `git repack` that was killed left half renamed is hidden, and none of them.
+    """
     names = set(_names(folder))
-    stems = (name.removesuffix(".idx") for name in sorted(names) if name.endswith(".idx"))
+    seen = (name for name in sorted(names) if not name.startswith("."))
+    stems = (name.removesuffix(".idx") for name in seen if name.endswith(".idx"))
     lost = [f"{folder}/{stem}" for stem in stems if f"{stem}.pack" not in names]
     return [f"{stem}.idx" for stem in lost if not _is_there(f"{stem}.pack", f"{stem}.idx")]
 
