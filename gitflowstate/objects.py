@@ -58,8 +58,13 @@ def flaw(oid: Oid, path: str) -> str | None:
             return None
         kind, body = _inflate(oid, raw, _JUDGED)
     except Corrupt as error:
-        return None if "more than" in error.message else error.message.rpartition(": ")[2]
+        return None if is_large(error) else error.message.rpartition(": ")[2]
     return None if object_id(kind, body) == oid else "its content has another id"
+
+
+def is_large(error: Corrupt) -> bool:
+    """Tell whether an object was only too large to be read, and may well be whole."""
+    return "more than" in error.message
 
 
 class Objects:

@@ -21,6 +21,7 @@ from gitflowstate.findings import FROM_A_CLONE, Finding
 from gitflowstate.git import Oid, Repository
 from gitflowstate.inbox import INBOX_REF
 from gitflowstate.location import TRACKED
+from gitflowstate.objects import is_large
 from gitflowstate.refs import is_plain, quoted, value_of
 from gitflowstate.syscalls import calls, lstat_or_none, read_regular, reported
 
@@ -181,8 +182,9 @@ def _judged(repo: Repository, root: Root, names: set[str]) -> Iterator[Finding]:
         try:
             repo.kind(root.oid)
         except Corrupt as error:
-            what = f"what {root.name} names cannot be read"
-            yield Finding("ref", what, error.message, FROM_A_CLONE)
+            if not is_large(error):
+                what = f"what {root.name} names cannot be read"
+                yield Finding("ref", what, error.message, FROM_A_CLONE)
     elif root.name.startswith(_OURS):
         what = f"{root.name} is symbolic, and gfs reads no such ref"
         yield Finding("ref", what, f"it leads to {root.target}", "ask who made it")

@@ -219,8 +219,11 @@ def test_what_git_itself_does_to_refs_is_in_order(cli):
     cli.git(
         "update-ref", "refs/stash", cli.git("commit-tree", "-p", "main", "-m", "x", "main^{tree}")
     )
+    cli.git("tag", "large", cli.git("hash-object", "-w", "--stdin", data=b"\0" * (5 << 20)))
+    cli("gc")
     cli.git("gc", "-q")
     cli("gc")
+    assert cli("doctor").startswith(("nothing is wrong", "note:"))
     cli("note", "f-1", "goes on")
     cli("gc")
     cli.sound()
