@@ -54,7 +54,7 @@ def find(repo: Repository, head: Oid, values: Iterable[Oid]) -> Setback | None:
             found = _meeting(repo, was, known, told)
             if found.met is None and (repo.shallow or not whole):
                 continue
-            gone = ancestry.lost(repo, found)
+            gone = _lost(repo, found)
             if gone and (best is None or best.was in found.queued):
                 best = Setback(was, found.met, gone, None)
     return best and best._replace(kept=_kept_by(repo, best.was, known))
@@ -82,6 +82,14 @@ def _meeting(repo: Repository, was: Oid, known: dict[Oid, None], told: set[Oid])
         told.add(oid)
     newer = takewhile(lambda oid: oid != met, known)
     return Standing(tuple(queued[::-1]), tuple(newer)[::-1], met)
+
+
+def _lost(repo: Repository, found: Standing) -> tuple[Oid, ...]:
+    """Return what is not kept; all of it where that cannot be told of a tree that is damaged."""
+    try:
+        return ancestry.lost(repo, found)
+    except Corrupt:
+        return found.queued
 
 
 def _set_aside(repo: Repository, known: Container[Oid]) -> set[Oid]:

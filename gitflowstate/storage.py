@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from gitflowstate import leftovers, objects, packindex, reindex, upkeep
+from gitflowstate import leftovers, objects, packindex, reindex, stopped, upkeep
 from gitflowstate.cgit import Git
 from gitflowstate.errors import Unavailable
 from gitflowstate.findings import FROM_A_CLONE, Finding
@@ -87,6 +87,21 @@ def indexes(repo: Repository, git: Git) -> Iterator[Finding]:
             index,
             "look for it in a copy, a backup or lost+found; what was in it may be elsewhere, too",
             note=True,
+        )
+
+
+def reach(git: Git) -> Iterator[Finding]:
+    """Yield what Git misses of all that refs, reflogs and worktrees name: it packs nothing then."""
+    every = ("--all", "--reflog", "--indexed-objects")
+    ended = git.attempt("rev-list", "--objects", "--quiet", *every)
+    if ended.code:
+        if (hindrance := stopped.hindrance(ended, "git rev-list stopped")) is not None:
+            raise hindrance
+        yield Finding(
+            "reach",
+            "something that a ref or a reflog names is not whole, so that nothing can be packed",
+            stopped.reason(ended.err),
+            FROM_A_CLONE,
         )
 
 

@@ -50,6 +50,37 @@ def moved_back(cli, was, *, note=False):
     return told
 
 
+@pytest.mark.req("D3", "D8")
+@pytest.mark.parametrize("what", ["^{tree}", f":{flow_path('f-1')}"])
+def test_that_something_of_it_is_damaged_hides_nothing(cli, what):
+    was = cli.head
+    oid = cli.git("rev-parse", f"{was}{what}")
+    cli.git("update-ref", "refs/heads/main", "main~1")
+    cli("note", "f-1", "went on")
+    (cli.gitdir / "objects" / oid[:2] / oid[2:]).unlink()
+    found = examined(cli)
+    assert was[:12] in found["moved-back"]["evidence"]
+    assert oid in found["reach"]["evidence"]
+    assert cli.run("gc").code == 6
+
+
+@pytest.mark.req("D8")
+@pytest.mark.parametrize("name", ["refs/heads/other", "refs/gfs/offline/x", "the reflog of one"])
+def test_d8_doctor_does_not_call_sound_what_gc_refuses(cli, name):
+    tree = cli.git(
+        "mktree", data=f"100644 blob {cli.git('hash-object', '-w', '--stdin')}\tx".encode()
+    )
+    other = cli.git("commit-tree", "-m", "x", "-p", "main", tree)
+    cli.git("update-ref", name if "/" in name else "refs/heads/other", other)
+    if "/" not in name:
+        cli.git("update-ref", "--create-reflog", "refs/heads/other", "main")
+    cli("doctor")
+    (cli.gitdir / "objects" / tree[:2] / tree[2:]).unlink()
+    failed = cli.run("gc").code
+    assert (examined(cli).keys() == {"reach"}) == (failed == 6)
+    assert failed or "/" not in name
+
+
 @pytest.mark.req("D3", "G9", "R-TF-12")
 @pytest.mark.parametrize("how", ["update-ref", "by-hand", "uncovered"])
 def test_main_at_an_older_commit_is_said_with_what_it_was(cli, how):

@@ -131,6 +131,8 @@ def _opened(repo: Repository, place: location.Location) -> Iterator[Finding]:
         return  # told above
     if head is not None:
         yield from _content(repo, place, head)
+    if place.writable and is_installed(config.environment()):
+        yield from guarded("reach", lambda: storage.reach(git))
 
 
 def _writing(place: location.Location) -> Iterator[Finding]:

@@ -41,6 +41,10 @@ def _is_told(found: Finding, told: list[Finding]) -> bool:
         return False
     if found.bare and any(found.problem in f"{each.problem} {each.evidence}" for each in told):
         return True
+    if found.kind == "reach":  # whatever names the object says more
+        oids = _OID.findall(found.evidence)
+        said = [f"{each.problem} {each.evidence} {each.next}" for each in told]
+        return any(oid[:12] in line for oid in oids for line in said) or bool(told and not oids)
     causes = (each.evidence for each in told if each.kind in _CAUSES)
     lost = {oid for evidence in causes for oid in _OID.findall(evidence)}
     return found.kind in _EFFECTS and not lost.isdisjoint(_OID.findall(found.problem))
