@@ -223,17 +223,19 @@ def _moved_back(repo: Repository, cut: torn.Cut, at: Time) -> str:
 
 
 def logs(repo: Repository) -> Iterator[Finding]:
-    """Yield a reflog of main that names a commit which is not here: Git stumbles over it.
+    """Yield a reflog of main that Git stumbles over, or that does not keep what it should.
 
     It stays in its place while the head is not whole, since it may be all that knows an older one.
     """
-    missing = reflogs.unlogged(repo)
-    if missing is not None:
+    flaw = reflogs.flaw(repo)
+    if flaw is not None:
         whole = torn.is_whole(repo)
         yield Finding(
             "reflog",
-            "the reflog of main names a commit that is not here",
-            missing,
+            "the reflog of main does not parse"
+            if " " in flaw
+            else "the reflog of main names a commit that is not here",
+            flaw,
             "gfs doctor --fix keeps it aside, and goes on with what it says of what is here"
             if whole
             else "first mend the head: the reflog knows what came before it",
@@ -242,8 +244,8 @@ def logs(repo: Repository) -> Iterator[Finding]:
 
 
 def _log_renewed(repo: Repository) -> str:
-    if reflogs.unlogged(repo) is None:
-        return "it names no such commit by now: nothing was moved"
+    if reflogs.flaw(repo) is None:
+        return "it is sound by now: nothing was moved"
     if not torn.is_whole(repo):
         raise Unavailable("the head is not whole any more", hint="run the same command again")
     return f"it goes on with what is here; as it was it is kept in {reflogs.renew(repo)}"

@@ -17,6 +17,7 @@ from gitflowstate.definitions import MAIN
 from gitflowstate.errors import GfsError
 from gitflowstate.git import Oid, Repository
 from gitflowstate.gitconfig import Modes
+from gitflowstate.refs import quoted
 from gitflowstate.syscalls import (
     CREATE_FLAGS,
     calls,
@@ -41,8 +42,19 @@ def logged(repo: Repository, ref: str = MAIN) -> Iterator[tuple[Oid, Oid]]:
             yield found[1].decode(), found[2].decode()
 
 
-def unlogged(repo: Repository) -> Oid | None:
-    """Return a commit that the newest lines of the reflog of main name and that is not stored."""
+def flaw(repo: Repository) -> str | None:
+    """Return what Git stumbles over, or passes over, in the newest lines of the reflog of main.
+
+    A commit that is not stored, or a line that is none, as a power cut leaves one: Git keeps
+    nothing by it.
+    """
+    for line in _lines(repo, MAIN)[-_MOST:-1]:  # the last is yet to be ended
+        if not _LINE.match(line):
+            return f"a line is {quoted(line)}"
+    return _unlogged(repo)
+
+
+def _unlogged(repo: Repository) -> Oid | None:
     for pair in islice(logged(repo), _MOST):
         for oid in pair:
             if oid != NONE and not repo.has(oid):
@@ -88,6 +100,7 @@ def _kept(repo: Repository, torn: Container[Oid]) -> Iterator[bytes]:
 
     last = NONE
     for line in _lines(repo, MAIN):
+        line = line.lstrip(b"\0")  # noqa: PLW2901  what was never written, before what was
         found = _LINE.match(line)
         if found is None:
             continue

@@ -16,7 +16,7 @@ from datetime import datetime
 from itertools import chain, count
 from typing import NamedTuple
 
-from gitflowstate import packindex, reflogs, sightings
+from gitflowstate import packindex, reflogs, sightings, strays
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import Corrupt, GfsError, Unavailable
 from gitflowstate.git import Oid, Repository, Staged
@@ -221,13 +221,19 @@ def _remains(repo: Repository, cut: Cut) -> Iterator[tuple[str, bytes]]:
     if cut.old is None:
         with suppress(GfsError):
             yield "ref", read_regular(f"{repo.gitdir}/{MAIN}", 4096) or b""
+    hidden = False
     for number, torn in enumerate(cut.torn):
         place = f"{number:03}-{torn.commit[:12]}"
         yield f"{place}/problem", f"{torn.problem}\n".encode("utf-8", "replace")
-        with suppress(Corrupt):
+        try:
             commit = repo.commit(torn.commit)
             yield f"{place}/message", commit.message
             yield from _documents(repo, place, commit.tree, cut.good)
+        except Corrupt:
+            hidden = True
+    if hidden:  # files that are whole, below a folder that is not
+        for oid, content in strays.since(repo, repo.commit(cut.good).time):
+            yield f"loose/{oid}", content
 
 
 def _documents(repo: Repository, place: str, tree: Oid, good: Oid) -> Iterator[tuple[str, bytes]]:

@@ -263,3 +263,37 @@ def test_a_head_that_is_cut_leaves_the_rest_of_its_reflog(cli):
     named = {oid for line in log.splitlines() for oid in line.split()[:2]}
     assert (was in named, gone in named) == (True, False)
     assert was[:12] in examined(cli)["moved-back"]["evidence"]
+
+
+@pytest.mark.req("A6", "G9")
+@pytest.mark.parametrize("odd", [b"\0" * 300, b"7" * 55])
+def test_a_reflog_with_a_line_that_is_none_is_told_and_loses_no_other(cli, odd):
+    """As a power cut leaves one: what was never written is zero, and Git appends to that."""
+    cli("note", "f-1", "acknowledged")
+    was, log = cli.head, cli.gitdir / LOG
+    good = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([*good[:-1], odd, b"\n" * (odd[0] != 0), good[-1]]))
+    cli.git("update-ref", "refs/heads/main", "main~1")
+    cli("note", "f-2", "went on")
+    assert "does not parse" in examined(cli)["reflog"]["problem"]
+    assert examined(cli, "--fix")["reflog"]["fixed"]
+    assert good[-1] in log.read_bytes()
+    assert was[:12] in examined(cli)["moved-back"]["evidence"]
+    assert "reflog" not in examined(cli)
+    cli.git("gc", "-q", "--prune=now")
+    assert cli.git("cat-file", "-t", was) == "commit"
+
+
+@pytest.mark.req("A6", "C-11")
+@pytest.mark.parametrize("what", ["main", "main^{tree}", "main:archive"])
+def test_a6_a_document_below_what_is_torn_is_kept_though_nothing_names_it(cli, what):
+    cli("done", "f-1", "--result", "https://example.org/last")
+    path = flow_path("f-1").replace("flows/", "archive/")
+    document, oid = cli.git("show", f"main:{path}"), cli.git("rev-parse", f"main:{path}")
+    damaged(cli, what)
+    assert examined(cli, "--fix")["torn-head"]["fixed"]
+    (rescued,) = cli.git("for-each-ref", "--format=%(refname)", "refs/gfs/rescued").splitlines()
+    assert cli.git("show", f"{rescued}:loose/{oid}") == document
+    cli.git("gc", "-q", "--prune=now")
+    assert cli.git("cat-file", "-t", oid) == "blob"
+    cli.sound()
