@@ -33,6 +33,7 @@ NONE = "0" * 40
 LIMIT = 256 << 20
 _MOST = 1000  # of the newest lines, where it is asked whether Git stumbles
 _LINE = re.compile(rb"([0-9a-f]{40}) ([0-9a-f]{40}) ")
+_BEGUN = re.compile(rb"[0-9a-f]{0,40}(?: |\Z)")  # by somebody who is about to end it
 
 
 def logged(repo: Repository, ref: str = MAIN) -> Iterator[tuple[Oid, Oid]]:
@@ -48,7 +49,8 @@ def flaw(repo: Repository) -> str | None:
     A commit that is not stored, or a line that is none, as a power cut leaves one: Git keeps
     nothing by it.
     """
-    for line in _lines(repo, MAIN)[-_MOST:-1]:  # the last is yet to be ended
+    *lines, last = _lines(repo, MAIN)[-_MOST:] or [b""]
+    for line in (*lines, *([last] if not _BEGUN.match(last) else [])):
         if not _LINE.match(line):
             return f"a line is {quoted(line)}"
     return _unlogged(repo)

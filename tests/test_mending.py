@@ -284,6 +284,26 @@ def test_a_reflog_with_a_line_that_is_none_is_told_and_loses_no_other(cli, odd):
     assert cli.git("cat-file", "-t", was) == "commit"
 
 
+@pytest.mark.req("A6")
+@pytest.mark.parametrize("content", [b"\0" * 300, b"x" * 60, b"\n"])
+def test_a_reflog_of_which_nothing_is_left_is_told_and_one_is_begun_anew(cli, content):
+    log = cli.gitdir / LOG
+    log.write_bytes(content)
+    assert "does not parse" in examined(cli)["reflog"]["problem"]
+    assert examined(cli, "--fix")["reflog"]["fixed"]
+    assert (examined(cli), log.exists()) == ({}, False)
+    cli("gc")
+    assert log.read_text().split()[1] == cli.head
+
+
+@pytest.mark.req("A6")
+@pytest.mark.parametrize("begun", [b"", b"0123", b"1" * 40, b"1" * 40 + b" 22"])
+def test_a_line_that_a_writer_has_only_begun_is_none_that_does_not_parse(cli, begun):
+    with (cli.gitdir / LOG).open("ab") as log:
+        log.write(begun)
+    assert examined(cli) == {}
+
+
 @pytest.mark.req("A6", "C-11")
 @pytest.mark.parametrize("what", ["main", "main^{tree}", "main:archive"])
 def test_a6_a_document_below_what_is_torn_is_kept_though_nothing_names_it(cli, what):
