@@ -1,7 +1,8 @@
 """Which packs nobody can look into: their index is missing, or is not the one that Git wrote.
 
 Rules: nothing is changed here; a pack that is being put in place, or taken away, by a repack of
-others is none, so that what looks odd is looked at twice.
+others is none, so that what looks odd is looked at twice. One whose name is hidden is such a one,
+or what a killed repack left: until it has its name, what is in it is stored elsewhere as well.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from gitflowstate.syscalls import READ_FLAGS, calls, lstat_or_none, reported
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 _SUM = 20  # bytes of a checksum: an index ends with that of its pack, and with its own
 _CHUNK = 1 << 20
+_PAUSE_S = 0.1  # in which a pack that has its name gets its index
 
 
 class Unindexed(NamedTuple):
@@ -30,17 +33,16 @@ class Unindexed(NamedTuple):
 def unindexed(folder: str) -> list[Unindexed]:
     """Return the packs in a folder that have no usable index. Raises what reading them raises."""
     first = {found.path for found in _looked(folder)}
-    return [found for found in _looked(folder) if found.path in first] if first else []
+    if not first:
+        return []
+    time.sleep(_PAUSE_S)
+    return [found for found in _looked(folder) if found.path in first]
 
 
 def without_pack(folder: str) -> list[str]:
-    """Return the paths of the indexes in a folder whose pack is not there.
-
-    What a `git repack` that was killed left half renamed is hidden, and none of them.
-    """
+    """Return the paths of the indexes in a folder whose pack is not there."""
     names = set(_names(folder))
-    seen = (name for name in sorted(names) if not name.startswith("."))
-    stems = (name.removesuffix(".idx") for name in seen if name.endswith(".idx"))
+    stems = (name.removesuffix(".idx") for name in sorted(names) if name.endswith(".idx"))
     lost = [f"{folder}/{stem}" for stem in stems if f"{stem}.pack" not in names]
     return [f"{stem}.idx" for stem in lost if not _is_there(f"{stem}.pack", f"{stem}.idx")]
 
@@ -77,7 +79,7 @@ def _looked(folder: str) -> Iterator[Unindexed]:
 def _names(folder: str) -> list[str]:
     with reported("list", folder):
         try:
-            return sorted(calls.listdir(folder))
+            return sorted(name for name in calls.listdir(folder) if not name.startswith("."))
         except (FileNotFoundError, NotADirectoryError):
             return []
 

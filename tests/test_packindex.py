@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from examining import examined, made, photograph
 from gitrepo import overwrite
+
+from gitflowstate import packindex
 
 
 @pytest.fixture
@@ -131,3 +135,27 @@ def test_a_repack_that_was_killed_between_its_renames_is_told_by_the_pack_alone(
     assert pack.name in examined(twice, "--fix")["pack-index"]["problem"]
     assert examined(twice) == {}
     twice.sound()
+
+
+@pytest.mark.req("C5")
+def test_a_pack_that_a_repack_has_not_named_yet_is_none_without_an_index(twice):
+    """Beside a repack of others, and after one that was killed: the rest holds it all."""
+    pack = twice.second.with_suffix(".pack")
+    pack.with_name(f".tmp-77-{pack.name}").write_bytes(pack.read_bytes())
+    assert examined(twice) == {}
+    twice("gc")
+    twice.sound()
+
+
+@pytest.mark.req("C5")
+def test_a_pack_that_gets_its_index_meanwhile_is_none_without(twice, monkeypatch):
+    index, data = twice.second, twice.second.read_bytes()
+    index.unlink()
+    monkeypatch.setattr(time, "sleep", lambda _: index.write_bytes(data))
+    assert packindex.unindexed(str(index.parent)) == []
+    index.unlink()
+    monkeypatch.undo()
+    assert [found.path for found in packindex.unindexed(str(index.parent))] == [
+        str(index.with_suffix(".pack"))
+    ]
+    index.write_bytes(data)
