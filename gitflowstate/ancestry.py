@@ -8,10 +8,10 @@ keeps nothing of it: that is history taken back, as by a push that forces.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 
-from gitflowstate import handmade, reconcile
+from gitflowstate import documents, handmade, reconcile
 from gitflowstate.errors import Corrupt
 from gitflowstate.git import CommitInfo, Oid, Repository
 from gitflowstate.governed import GOVERNED
@@ -33,9 +33,8 @@ def standing(repo: Repository, ours: Oid, theirs: Oid) -> Standing:
     found = reconcile.meeting(line(repo, ours), line(repo, theirs))
     # A merge that somebody made may have brought in ours beside its first parents.
     beside = [*takewhile(lambda oid: repo.is_within(oid, theirs, found.met), found.queued)]
-    if beside and lost(repo, found._replace(queued=tuple(beside))):
-        return found
-    return found._replace(queued=found.queued[len(beside) :])
+    owed = _owed(repo, found._replace(queued=tuple(beside)))
+    return found._replace(queued=owed + found.queued[len(beside) :])
 
 
 def taken_back(repo: Repository, was: Oid, head: Oid) -> tuple[Oid, ...]:
@@ -58,22 +57,42 @@ def readable(repo: Repository, head: Oid) -> Iterator[Oid]:
 
 def lost(repo: Repository, found: Standing) -> tuple[Oid, ...]:
     """Return what of the older of two lines the newer one does not keep, the oldest first."""
-    ruled = [*_governing(repo, found)]
-    if not ruled:
+    return unpublished(repo, _owed(repo, found), found)
+
+
+def _owed(repo: Repository, found: Standing) -> tuple[Oid, ...]:
+    """Return what of the older line is no part of the newer one, if any of it is lost.
+
+    What is there again under another commit is among that.
+    """
+    ruled = dict(_governing(repo, found))
+    if not unpublished(repo, ruled, found):
         return ()
+    kept = _merged_by_hand(repo, found, ruled)
+    owed = tuple(oid for oid in ruled if oid not in kept)
+    return owed if unpublished(repo, owed, found) else ()
+
+
+def unpublished(repo: Repository, older: Iterable[Oid], found: Standing) -> tuple[Oid, ...]:
+    """Return those of some older commits whose operation the newer line has under no commit."""
     there = (op_text(repo, oid) for oid in found.newer)
-    left = tuple(reconcile.unpublished([(oid, op_text(repo, oid)) for oid in ruled], there))
-    return () if left and _merged_by_hand(repo, found) else left
+    return tuple(reconcile.unpublished([(oid, op_text(repo, oid)) for oid in older], there))
 
 
-def _governing(repo: Repository, found: Standing) -> Iterator[Oid]:
-    """Yield the commits of the older line that changed anything governed."""
+def _governing(repo: Repository, found: Standing) -> Iterator[tuple[Oid, frozenset[str]]]:
+    """Yield the commits of the older line that changed anything governed, each with what."""
     before = None if found.met is None else repo.commit(found.met).tree
     for oid in found.queued:
         tree = repo.commit(oid).tree
-        if any(True for _ in repo.diff(before, tree, GOVERNED)):
-            yield oid
+        changed = frozenset(_named(path) for path, _, _ in repo.diff(before, tree, GOVERNED))
+        if changed:
+            yield oid, changed
         before = tree
+
+
+def _named(path: str) -> str:
+    """Return the id of the flow that a path belongs to, or a path of any other kind itself."""
+    return documents.id_at(path) or path
 
 
 def op_text(repo: Repository, oid: Oid) -> str | None:
@@ -84,19 +103,39 @@ def op_text(repo: Repository, oid: Oid) -> str | None:
 # ── merged by hand ──────────────────────────────────────────────────────────────────────────────
 
 
-def _merged_by_hand(repo: Repository, found: Standing) -> bool:
-    """Tell whether a merge of both sides has the older line within, and let nothing of it fall."""
-    was = found.queued[-1]
-    for oid in found.newer:
+def _merged_by_hand(
+    repo: Repository, found: Standing, ruled: Mapping[Oid, frozenset[str]]
+) -> set[Oid]:
+    """Return the commits of the older line that merges of both sides brought in, and let stand.
+
+    What was merged may hold another such merge: then both have a say.
+    """
+    kept, seen, lines = set[Oid](), set[Oid](), [(found.newer, frozenset[str]())]
+    older = (*found.queued[::-1], *([found.met] if found.met else []))
+    while lines and len(kept) < len(ruled):
+        newer, fallen = lines.pop()
+        for merge, side in _merged(repo, newer):
+            if side in seen or not repo.is_within(found.queued[0], side, found.met):
+                continue
+            seen.add(side)
+            joined = reconcile.meeting(older, line(repo, side))
+            came = older[older.index(joined.met) :] if joined.met else ()
+            # What stands as it was where the lines part, or as it had become by then, is there.
+            fell = _fallen(repo, side, merge)
+            if came and came[0] != side:
+                fell &= _fallen(repo, came[0], merge)
+            fell |= fallen
+            kept.update(oid for oid in came if oid in ruled and not ruled[oid] & fell)
+            lines.append((joined.newer, fell))
+    return kept
+
+
+def _merged(repo: Repository, newer: Iterable[Oid]) -> Iterator[tuple[CommitInfo, Oid]]:
+    """Yield the merges of a line that took no side alone, with each side that was merged in."""
+    for oid in newer:
         merge = repo.commit(oid)
-        if (
-            len(merge.parents) > 1
-            and not _took_one_side(repo, merge)
-            and repo.is_within(was, oid, found.met)
-            and _stands(repo, found.met, repo.commit(was).tree, merge.tree)
-        ):
-            return True
-    return False
+        if len(merge.parents) > 1 and not _took_one_side(repo, merge):
+            yield from ((merge, side) for side in merge.parents[1:])
 
 
 def _took_one_side(repo: Repository, merge: CommitInfo) -> bool:
@@ -108,13 +147,21 @@ def _equal(repo: Repository, one: Oid, other: Oid, names: Sequence[str]) -> bool
     return not any(True for _ in repo.diff(one, other, names))
 
 
-def _stands(repo: Repository, met: Oid | None, was: Oid, merged: Oid) -> bool:
-    """Tell whether a merged tree holds what a side had changed, judged as an edit by hand is."""
+def _fallen(repo: Repository, side: Oid, merge: CommitInfo) -> frozenset[str]:
+    """Return what a merge does not hold of the side that was merged in.
+
+    Flows are judged as an edit by hand is; of what is judged elsewhere nothing falls here.
+    """
+    was = repo.commit(side).tree
     known = handmade.entries(repo, was)
-    for flow in handmade.touched(repo, was, merged):
-        if handmade.verdict(repo, was, merged, flow) != known.get(flow):
-            return False
-    others = [name for name in GOVERNED if name not in _JUDGED_ELSEWHERE]
+    flows = (
+        flow
+        for flow in handmade.touched(repo, was, merge.tree)
+        if handmade.verdict(repo, was, merge.tree, flow) != known.get(flow)
+    )
+    met = reconcile.meeting(line(repo, side), line(repo, merge.parents[0])).met
     before = None if met is None else repo.commit(met).tree
+    others = [name for name in GOVERNED if name not in _JUDGED_ELSEWHERE]
     changed = repo.diff(before, was, others)
-    return all(repo.lookup(merged, path) == entry for path, _, entry in changed)
+    gone = (path for path, _, entry in changed if repo.lookup(merge.tree, path) != entry)
+    return frozenset((*flows, *gone))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from flowrepo import Change, Lab, imported, put
+from flowrepo import AT, Change, Lab, imported, put
 from gitrepo import MAIN, git
 
 from gitflowstate.ancestry import standing, taken_back
 from gitflowstate.errors import Corrupt
 from gitflowstate.model import flow_path, key_path
+from gitflowstate.processops import RunIntend, RunLose
 
 SIDE = "refs/heads/side"
 KEY = {"key": "a" * 64, "request": "b" * 64}
@@ -128,8 +129,8 @@ def test_a_higher_revision_counts_only_where_both_sides_were_merged(lab, how):
 def test_a_merge_by_hand_keeps_what_it_lets_stand(lab, drops):
     start = lab.head
     theirs = side(lab, start, lab.edited("f-1", revision=2, progress="by hand"))
-    lab.update("keyed", "f-2", **KEY)
-    lab.done("f-2")
+    keyed = lab.update("keyed", "f-2", **KEY).commit
+    ended = lab.done("f-2").commit
     stale = lab.shown(flow_path("f-2"), start) + b" "
     was, document = lab.head, lab.document("f-2")
     archived = flow_path("f-2").replace("flows", "archive")
@@ -144,7 +145,8 @@ def test_a_merge_by_hand_keeps_what_it_lets_stand(lab, drops):
     }[drops]
     merge = imported(lab.gitdir, *changes, ref=SIDE, parents=(theirs, was))
     lost = taken_back(lab.repo, was, merge)
-    assert bool(lost) == (drops != "nothing")
+    # What nobody here had changed is for the judgement of hand-made commits alone.
+    assert lost == {"key": (keyed,), "nothing": (), "other": ()}.get(drops, (keyed, ended))
     assert standing(lab.repo, was, merge).queued == lost
 
 
@@ -158,3 +160,68 @@ def test_a_hole_behind_what_was_is_no_obstacle(lab):
     lab.repo.close()
     report = lab.verify(since=since)
     assert (report.commits, report.problems) == (3, [])
+
+
+@pytest.mark.req("D5")
+def test_what_changed_again_before_it_was_merged_by_hand_is_kept(lab):
+    """A process that had only begun stands in no merge: what counts is what was merged in."""
+    theirs = side(lab, lab.head, lab.edited("f-1", revision=2, progress="by hand"))
+    run = {"by": "alice", "session_id": "s-1", "process": "p-1"}
+    began = RunIntend(
+        at=AT, **run, argv=("make",), cwd="/", host="h-1", boot_id="b-1", call_id="c-1"
+    )
+    was = lab.store.commit(began).commit
+    lab.store.commit(RunLose(at=AT, **run, reason="gone"))
+    (path,) = git(lab.gitdir, "ls-tree", "-r", "--name-only", MAIN, "processes").split()
+    merge = imported(
+        lab.gitdir, Change(path, lab.shown(path)), ref=SIDE, parents=(theirs, lab.head)
+    )
+    assert taken_back(lab.repo, was, merge) == taken_back(lab.repo, lab.head, merge) == ()
+    assert standing(lab.repo, was, merge).queued == ()
+    stale = imported(
+        lab.gitdir, Change(path, lab.shown(path, was)), ref=SIDE, parents=(theirs, lab.head)
+    )
+    assert taken_back(lab.repo, lab.head, stale) == (was, lab.head)
+
+
+@pytest.mark.req("D3", "D5")
+def test_of_a_merge_that_takes_one_flow_back_that_flow_is_lost(lab):
+    theirs = side(lab, lab.head, lab.edited("f-1", revision=2, progress="by hand"))
+    lab.create("f-3")
+    lost = lab.update("lost", "f-2").commit
+    lab.note("kept", "f-3")
+    third = put(flow_path("f-3"), lab.document("f-3"))
+    merge = imported(lab.gitdir, third, ref=SIDE, parents=(theirs, lab.head))
+    assert taken_back(lab.repo, lab.head, merge) == (lost,)
+    assert standing(lab.repo, lab.head, merge).queued == (lost,)
+
+
+@pytest.mark.req("D5")
+def test_a_merge_by_hand_that_was_merged_by_hand_has_what_it_had(lab):
+    start = lab.head
+    one = side(lab, start, lab.edited("f-1", revision=2, progress="one"))
+    two = side(lab, start, lab.edited("f-1", revision=3, progress="two"))
+    was = lab.update("kept", "f-2").commit
+    second = put(flow_path("f-2"), lab.document("f-2"))
+    inner = imported(lab.gitdir, second, ref=SIDE, parents=(one, was))
+    git(lab.gitdir, "update-ref", MAIN, inner)
+    lab.note("later", "f-2")
+    later = put(flow_path("f-2"), lab.document("f-2"))
+    outer = imported(lab.gitdir, later, ref=SIDE, parents=(two, lab.head))
+    assert taken_back(lab.repo, was, outer) == taken_back(lab.repo, lab.head, outer) == ()
+    back = imported(lab.gitdir, second, ref=SIDE, parents=(two, lab.head))
+    assert taken_back(lab.repo, was, back) == ()  # it stands as it was then
+    assert taken_back(lab.repo, lab.head, back) == (inner, lab.head)
+
+
+def test_of_two_that_are_alike_one_is_there_again(lab):
+    """Two notes of one second, and one of them was published under another commit."""
+    start = lab.head
+    theirs = side(lab, start, lab.edited("f-2", revision=2, progress="by hand"))
+    first = lab.note("same").commit
+    again = lab.note("same").commit
+    git(lab.gitdir, "update-ref", MAIN, theirs)
+    lab.note("same")
+    merge = imported(lab.gitdir, README, ref=SIDE, parents=(lab.head, again))
+    assert taken_back(lab.repo, again, merge) == (again,)
+    assert standing(lab.repo, again, merge).queued == (first, again)
