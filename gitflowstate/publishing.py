@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 
-from gitflowstate.ancestry import standing, taken_back
+from gitflowstate.ancestry import lost, meeting, standing, taken_back, unpublished
 from gitflowstate.attempts import Attempts
 from gitflowstate.definitions import MAIN
 from gitflowstate.delivery import NotSent, Unknown
@@ -113,10 +113,30 @@ class PublishedRefs:
             found = self.remote.track(MAIN, TRACKED)
         self.asked = True
         if found == "replaced" or (found == "absent" and before is not None):
-            raise self._replaced(before, self.remote.refs(MAIN).get(MAIN))
-        self._check_kept(before)
+            there = self.remote.refs(MAIN).get(MAIN)
+            if there is None or before is None or not self._restored(before, there):
+                raise self._replaced(before, there)
+        else:
+            self._check_kept(before)
         self._fresh = True
         follow(self.repo)
+
+    def _restored(self, before: Oid, there: Oid) -> bool:
+        """Follow a main that was taken back and then got again all that it had, if that is so.
+
+        Main here moves along where it has nothing that is not there under another commit.
+        """
+        if not self.repo.has(there):
+            self.remote.fetch(MAIN)
+        found = meeting(self.repo, before, there)
+        if found.met is None or lost(self.repo, found):
+            return False
+        now = int(time.time())
+        if not self.repo.move(TRACKED, before, there, "restored there", now):
+            raise Unavailable("another process looks at the remote", hint="run it again")
+        if self.repo.ref(MAIN) == before and not unpublished(self.repo, found.queued, found):
+            self.repo.move(MAIN, before, there, "restored at the remote", now)
+        return True
 
     def _check_kept(self, before: Oid | None) -> None:
         """Refuse a main that came from the remote and keeps not all of what was there before.
@@ -134,7 +154,7 @@ class PublishedRefs:
     def _replaced(self, before: Oid | None, there: Oid | None) -> Corrupt:
         return Corrupt(
             f"the remote took history back: its main was at {str(before)[:12]}, and "
-            + (f"{there[:12]} is not built on that" if there else "has no main any more"),
+            + (f"{there[:12]} does not keep what that had" if there else "it has none any more"),
             hint="ask who keeps it; gfs sync --follow goes on with what is there and keeps ours "
             "aside, gfs sync --republish puts ours on top of it",
             was=before,

@@ -322,6 +322,13 @@ def _second(host):
 # ── history that was taken back ─────────────────────────────────────────────────────────────────
 
 
+def written_by_three(tmp_path, bare):
+    """Let one more host write, which knows the remote as it is now."""
+    three = Host(tmp_path / "three", bare)
+    three.note("of three")
+    three.repo.close()
+
+
 @pytest.fixture
 def back(bare, two):
     """The server lost an acknowledged commit; one more is queued here."""
@@ -353,12 +360,10 @@ def test_put_back_the_remote_has_the_very_same_commits_again(bare, back):
 
 def test_put_back_onto_what_others_did_meanwhile(bare, back, tmp_path):
     one, _ = back
-    three = Host(tmp_path / "three", bare)
-    three.note("of three")
+    written_by_three(tmp_path, bare)
     one.sync(republish=True)
     assert notes(one) == ["of three", "acknowledged", "queued"]
     assert one.head == main_of(bare)
-    three.repo.close()
 
 
 def test_followed_what_was_taken_back_stays_on_a_ref_and_the_queue_goes_through(bare, back):
@@ -413,6 +418,68 @@ def test_a_merge_that_takes_back_is_put_right_for_everybody(bare, swallowed, beh
     one.refs.ask()
     assert notes(one) == notes(two_)
     assert one.head == two_.head == main_of(bare)
+
+
+@pytest.mark.req("D3", "L12")
+@pytest.mark.parametrize("is_queued", [False, True])
+def test_a_push_that_forced_is_put_right_for_everybody(bare, back, tmp_path, is_queued):
+    """One host put back what was taken; the others had all of it, and have nothing to decide."""
+    one, two_ = back
+    tip = two_.head
+    if is_queued:
+        queue(two_, "mine")
+    with pytest.raises(Corrupt, match="took history back"):
+        two_.refs.ask()
+    written_by_three(tmp_path, bare)
+    one.sync(republish=True)
+    if is_queued:
+        with pytest.raises(Stale):
+            two_.note("goes on")
+        assert fates(two_.sync()) == [("note", 2, 2), ("note", 3, 5)]
+    else:
+        two_.note("goes on")
+        assert two_.kept("offline") == {}
+    assert tip not in git(bare, "rev-list", MAIN).split()
+    one.refs.ask()
+    last = "mine" if is_queued else "goes on"
+    assert notes(one) == notes(two_) == ["of three", "acknowledged", "queued", last]
+    assert one.head == two_.head == main_of(bare)
+    assert one.verify().problems == two_.verify().problems == []
+
+
+@pytest.mark.req("D3", "L12")
+def test_a_readme_that_was_taken_back_is_not_left_behind_in_silence(bare, two, tmp_path):
+    one, two_ = two
+    readme = imported(bare, Change("README", b"x"), parents=(f"{MAIN}^0",))
+    one.note("acknowledged")
+    two_.refs.ask()
+    git(bare, "update-ref", MAIN, f"{readme}~1")
+    written_by_three(tmp_path, bare)
+    for host in two:
+        (told,) = [fate for fate in host.sync(republish=host is one).fates if fate.refused]
+        assert (told.old, host.kept("rejected")) == (readme, {told.kept: readme})
+    assert notes(one) == notes(two_) == ["of three", "acknowledged"]
+    assert one.head == two_.head == main_of(bare)
+
+
+@pytest.mark.req("D3", "D5")
+def test_of_a_merge_that_takes_one_flow_back_only_that_is_put_back(bare, two):
+    """What the merge kept is not done a second time."""
+    one, two_ = two
+    mine = imported(bare, one.edited(revision=2, goal="by hand"), ref="refs/heads/mine")
+    one.create("f-2")
+    one.commit(Update, flow="f-2", progress="half")
+    one.note("acknowledged")
+    two_.refs.ask()
+    second = put(flow_path("f-2"), one.document("f-2"))
+    imported(bare, second, parents=(mine, f"{MAIN}^0"))
+    with pytest.raises(Corrupt, match="does not keep"):
+        one.sync()
+    assert fates(one.sync(republish=True)) == [("note", 2, 3)]
+    assert one.store.flow("f-2").revision == 2
+    two_.note("goes on")
+    one.refs.ask()
+    assert notes(one) == notes(two_) == ["acknowledged", "goes on"]
 
 
 @pytest.mark.parametrize("call", ["track", "push", "refs"])
