@@ -70,13 +70,12 @@ def observe(repo: Repository, managed: CommitInfo, head: CommitInfo, at: str) ->
     None where they left `unusable.json` as it is.
     """
     lost, mended = [], []
-    known = entries(repo, managed.tree)
-    for flow in touched(repo, managed.tree, head.tree):
-        entry = known.get(flow)
+    listed = entries(repo, head.tree)  # a merge may have brought it from another line
+    for flow in sorted({*touched(repo, managed.tree, head.tree), *listed}):
         now = verdict(repo, managed.tree, head.tree, flow)
-        if now is not None and now != entry:
+        if now is not None and now != listed.get(flow):
             lost.append(now)
-        elif now is None and entry is not None:
+        elif now is None and flow in listed:
             mended.append(flow)
     if not lost and not mended:
         return None

@@ -231,6 +231,24 @@ def test_an_observation_that_a_merge_brings_in_is_no_edit_by_hand(lab):
     lab.sound()
 
 
+@pytest.mark.req("D5")
+def test_a_flow_that_a_person_mended_while_its_fall_was_recorded_stays_mended(lab):
+    """A merge brings in the record from the other line: the flow does not fall by the next op."""
+    lab.by_hand(lab.edited("f-1", goal="other"))
+    clone = lab.clone()
+    git(clone, "revert", "--no-edit", "HEAD")
+    lab.update("meanwhile", "f-2")
+    assert entries(lab) == {"f-1": 1}
+    git(clone, "pull", "-q", "--no-rebase", "--no-edit", "origin", "main")
+    git(clone, "push", "-q", "origin", "HEAD:main")
+    assert lab.store.flow("f-1").revision == 1
+    lab.update("on", "f-2")
+    assert entries(lab) == {}
+    assert lab.update("on").flow.revision == 2
+    assert lab.verify().problems == []
+    lab.sound()
+
+
 # ── the verdict ─────────────────────────────────────────────────────────────────────────────────
 
 
