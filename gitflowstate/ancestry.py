@@ -55,6 +55,11 @@ def readable(repo: Repository, head: Oid) -> Iterator[Oid]:
         return
 
 
+def keeps(repo: Repository, found: Standing) -> bool:
+    """Tell whether the newer of two lines began where the older did, and keeps all of it."""
+    return found.met is not None and not lost(repo, found)
+
+
 def lost(repo: Repository, found: Standing) -> tuple[Oid, ...]:
     """Return what of the older of two lines the newer one does not keep, the oldest first."""
     return unpublished(repo, _owed(repo, found), found)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 
-from gitflowstate.ancestry import lost, meeting, standing, taken_back, unpublished
+from gitflowstate.ancestry import keeps, meeting, standing, taken_back, unpublished
 from gitflowstate.attempts import Attempts
 from gitflowstate.definitions import MAIN
 from gitflowstate.delivery import NotSent, Unknown
@@ -129,7 +129,7 @@ class PublishedRefs:
         if not self.repo.has(there):
             self.remote.fetch(MAIN)
         found = meeting(self.repo, before, there)
-        if found.met is None or lost(self.repo, found):
+        if not keeps(self.repo, found):
             return False
         now = int(time.time())
         if not self.repo.move(TRACKED, before, there, "restored there", now):

@@ -87,6 +87,12 @@ def _rebased(repo: Repository, at: Time, there: Oid) -> Synced:
     return Synced(chain.head, told, kept)
 
 
+def _apart(hint: str) -> Rejected:
+    return Rejected(
+        "this repository and the remote have nothing in common: they began apart", hint=hint
+    )
+
+
 def _brought(repo: Repository, refs: PublishedRefs) -> Oid:
     """Bring what the remote has now, whatever flows it had before; return it. Raises Rejected."""
     there = refs.remote.refs(MAIN).get(MAIN)
@@ -126,7 +132,10 @@ def _fetch(repo: Repository, refs: PublishedRefs, *, republish: bool) -> None:
     if found == "absent":
         refs.land(MAIN, None, repo.ref(TRACKED) or _main(repo))  # the queue follows, and is told
     elif found == "replaced":
-        _track(repo, _brought(repo, refs))
+        there = _brought(repo, refs)
+        if standing(repo, _main(repo), there).met is None:
+            raise _apart("gfs sync --follow goes on with what is there and keeps ours aside")
+        _track(repo, there)
 
 
 def _between(repo: Repository, began: Oid | None, done: Synced) -> int:
@@ -170,10 +179,7 @@ def _round(repo: Repository, refs: PublishedRefs, at: Time) -> Synced | None:
         return Synced(ours, [])
     found = standing(repo, ours, theirs)
     if found.met is None:
-        raise Rejected(
-            "this repository and the remote have nothing in common: they began apart",
-            hint="name another remote, or export the flows of one and import them in the other",
-        )
+        raise _apart("name another remote, or export the flows of one and import them in the other")
     if not found.queued:
         moved = repo.move(MAIN, ours, theirs, "from the remote", int(time.time()))
         return Synced(theirs, []) if moved else None

@@ -544,6 +544,24 @@ def test_a_main_that_holds_no_flows_now_is_neither_followed_nor_built_upon(bare,
     assert notes(one) == ["acknowledged", "queued"]
 
 
+@pytest.mark.req("D3")
+def test_a_history_that_was_rewritten_from_its_root_can_be_followed_and_no_more(bare, back):
+    one, _ = back
+    tree = git(bare, "rev-parse", f"{MAIN}^{{tree}}")
+    text = git(bare, "show", "-s", "--format=%B", f"{MAIN}~1")
+    root = git(bare, "commit-tree", tree, "-m", text)
+    git(bare, "update-ref", MAIN, root)
+    before = git(one.gitdir, "for-each-ref")
+    for _ in range(2):
+        with pytest.raises(Rejected, match="nothing in common") as refused:
+            one.sync(republish=True)
+        assert "gfs sync --follow" in refused.value.hint
+    assert git(one.gitdir, "for-each-ref") == before
+    follow(one.repo, one.refs, at=AT, timeout=10)
+    assert notes(one) == ["queued"]
+    assert one.head == one.tracked == main_of(bare)
+
+
 def test_two_that_have_nothing_in_common_are_not_mixed(tmp_path, two):
     one, _ = two
     other = remote(tmp_path / "other") if (tmp_path / "other").mkdir() is None else None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gitflowstate import checkup, prose, torn
-from gitflowstate.ancestry import standing, taken_back
+from gitflowstate.ancestry import keeps, meeting, standing
 from gitflowstate.cli import config
 from gitflowstate.definitions import MAIN
 from gitflowstate.errors import GfsError
@@ -96,8 +96,11 @@ def _remote(repo: Repository, gitdir: Path, url: str, theirs: Oid) -> Iterator[F
     except GfsError as error:
         yield Finding("remote", "the remote was not heard", error.message, error.hint, note=True)
         return
-    # One that is not here is newer, or nothing that can be told without bringing it.
-    if there is None or (repo.has(there) and taken_back(repo, theirs, there)):
+    if there is not None and not repo.has(there):
+        told = "what the remote has now is not here: it is newer, or history was taken back there"
+        step = "gfs sync brings it, and says which"
+        yield Finding("remote", told, f"its main is {there[:12]}", step, note=True)
+    elif there is None or not keeps(repo, meeting(repo, theirs, there)):
         yield Finding(
             "remote",
             "the remote took history back",
