@@ -8,8 +8,8 @@ keeps nothing of it: that is history taken back, as by a push that forces.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
 
 from gitflowstate import documents, handmade, reconcile
 from gitflowstate.errors import Corrupt
@@ -31,10 +31,13 @@ def line(repo: Repository, head: Oid) -> Iterator[Oid]:
 def standing(repo: Repository, ours: Oid, theirs: Oid) -> Standing:
     """Return what only main here has, and what only that of the remote has."""
     found = reconcile.meeting(line(repo, ours), line(repo, theirs))
-    # A merge that somebody made may have brought in ours beside its first parents.
-    beside = [*takewhile(lambda oid: repo.is_within(oid, theirs, found.met), found.queued)]
-    owed = _owed(repo, found._replace(queued=tuple(beside)))
-    return found._replace(queued=owed + found.queued[len(beside) :])
+    # A merge that somebody made may have brought in ours beside its first parents: one of them and
+    # all before it. Each look walks through what is new there, so there are few.
+    beside = bisect_left(
+        found.queued, x=True, key=lambda oid: not repo.is_within(oid, theirs, found.met)
+    )
+    owed = _owed(repo, found._replace(queued=found.queued[:beside]))
+    return found._replace(queued=owed + found.queued[beside:])
 
 
 def taken_back(repo: Repository, was: Oid, head: Oid) -> tuple[Oid, ...]:

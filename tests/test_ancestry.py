@@ -8,6 +8,7 @@ from gitrepo import MAIN, git
 
 from gitflowstate.ancestry import standing, taken_back
 from gitflowstate.errors import Corrupt
+from gitflowstate.git import Repository
 from gitflowstate.model import flow_path, key_path
 from gitflowstate.processops import RunIntend, RunLose
 
@@ -225,3 +226,28 @@ def test_of_two_that_are_alike_one_is_there_again(lab):
     merge = imported(lab.gitdir, README, ref=SIDE, parents=(lab.head, again))
     assert taken_back(lab.repo, again, merge) == (again,)
     assert standing(lab.repo, again, merge).queued == (first, again)
+
+
+def test_what_a_merge_brought_in_is_not_looked_for_commit_by_commit(lab):
+    """Of twice as many commits, some more than twice as many are read."""
+    theirs = side(lab, lab.head, lab.edited("f-1", revision=2, progress="by hand"))
+    reads = []
+    for _ in range(2):
+        for number in range(20):
+            lab.note(str(number), "f-2")
+        second = put(flow_path("f-2"), lab.document("f-2"))
+        merge = imported(lab.gitdir, second, ref=SIDE, parents=(theirs, lab.head))
+        with Counted.open(lab.gitdir) as repo:
+            assert standing(repo, lab.head, merge).queued == ()
+            reads.append(repo.reads)
+    assert reads[1] < 3 * reads[0]
+
+
+class Counted(Repository):
+    """A repository that counts the commits that are read."""
+
+    reads = 0
+
+    def commit(self, oid):
+        self.reads += 1
+        return super().commit(oid)
