@@ -31,13 +31,26 @@ def line(repo: Repository, head: Oid) -> Iterator[Oid]:
 def standing(repo: Repository, ours: Oid, theirs: Oid) -> Standing:
     """Return what only main here has, and what only that of the remote has."""
     found = reconcile.meeting(line(repo, ours), line(repo, theirs))
-    # A merge that somebody made may have brought in ours beside its first parents: one of them and
-    # all before it. Each look walks through what is new there, so there are few.
-    beside = bisect_left(
-        found.queued, x=True, key=lambda oid: not repo.is_within(oid, theirs, found.met)
-    )
+    beside = _beside(repo, found, theirs)
     owed = _owed(repo, found._replace(queued=found.queued[:beside]))
     return found._replace(queued=owed + found.queued[beside:])
+
+
+def swallowed(repo: Repository, ours: Oid, theirs: Oid) -> Oid | None:
+    """Return the last of ours that another main has among its ancestors, if that keeps not all."""
+    found = reconcile.meeting(line(repo, ours), line(repo, theirs))
+    beside = found.queued[: _beside(repo, found, theirs)]
+    return beside[-1] if lost(repo, found._replace(queued=beside)) else None
+
+
+def _beside(repo: Repository, found: Standing, theirs: Oid) -> int:
+    """Return how many of ours a merge that somebody made brought in beside its first parents.
+
+    That is one of them and all before it; each look walks through what is new there.
+    """
+    return bisect_left(
+        found.queued, x=True, key=lambda oid: not repo.is_within(oid, theirs, found.met)
+    )
 
 
 def taken_back(repo: Repository, was: Oid, head: Oid) -> tuple[Oid, ...]:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 
-from gitflowstate.ancestry import keeps, meeting, standing, taken_back, unpublished
+from gitflowstate.ancestry import keeps, meeting, standing, swallowed, taken_back, unpublished
 from gitflowstate.attempts import Attempts
 from gitflowstate.definitions import MAIN
 from gitflowstate.delivery import NotSent, Unknown
@@ -143,13 +143,19 @@ class PublishedRefs:
 
         A merge can have it among its ancestors, and nothing of what it did. Raises Corrupt.
         """
-        there = self.repo.ref(TRACKED)
-        if before is None or there is None or before == there:
+        there, ours = self.repo.ref(TRACKED), self.repo.ref(MAIN)
+        if there is None:
             return
-        if taken_back(self.repo, before, there):
+        was = (
+            before if before not in (None, there) and taken_back(self.repo, before, there) else None
+        )
+        if was is None and ours not in (None, there):
+            # Another process may have brought it just now, or was killed before it looked.
+            was = swallowed(self.repo, ours, there)
+        if was is not None:
             # As after a push that forces: what was there stays known until a person decides.
-            self.repo.move(TRACKED, there, before, "taken back there", int(time.time()))
-            raise self._replaced(before, there)
+            self.repo.move(TRACKED, there, was, "taken back there", int(time.time()))
+            raise self._replaced(was, there)
 
     def _replaced(self, before: Oid | None, there: Oid | None) -> Corrupt:
         return Corrupt(

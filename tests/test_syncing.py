@@ -405,6 +405,20 @@ def test_a_merge_that_takes_back_is_said_and_followed_as_a_forced_push(bare, swa
 
 
 @pytest.mark.req("D3", "D5", "L12")
+def test_a_merge_that_takes_back_is_said_whoever_brought_it(bare, swallowed):
+    """Another process brought it and was killed before it looked: nobody decided anything yet."""
+    one, two_ = swallowed
+    tip, acknowledged, merge = one.head, two_.head, main_of(bare)
+    for act in (one.sync, lambda: one.note("on")):
+        git(one.gitdir, "fetch", "-q", bare, f"+{MAIN}:refs/gfs/remote/main")
+        with pytest.raises(Corrupt, match="took history back"):
+            act()
+        assert (one.head, one.tracked, main_of(bare)) == (tip, acknowledged, merge)
+    follow(one.repo, one.refs, at=AT, timeout=10)
+    assert notes(one) == ["queued"]
+
+
+@pytest.mark.req("D3", "D5", "L12")
 @pytest.mark.parametrize("behind", [False, True])
 def test_a_merge_that_takes_back_is_put_right_for_everybody(bare, swallowed, behind):
     """Whoever had what is there again under other commits has nothing to decide."""
