@@ -564,7 +564,7 @@ def dying_at(number):
 @pytest.mark.req("R-TF-09", "R-TF-14", "A1", "A3")
 def test_killed_anywhere_the_same_command_again_makes_one_revision(lab):
     """The head is old or new, and the repeat is the very same change, done once."""
-    step = max(1, round(3 / SCALE))  # each call of a publication is killed in tests/faults
+    step = max(1, round(9 / SCALE))  # each call of a publication is killed in tests/faults
     rounds = 0
     for number in range(0, 10**4, step):
         op = made(Note, text=f"note {rounds}", key=f"{number:064x}", request=REQUEST)

@@ -20,7 +20,7 @@ from scaling import SCALE
 from gitflowstate.errors import GfsError, Uncertain
 from gitflowstate.ops import Note
 
-STEP = max(1, round(11 / SCALE))
+STEP = max(1, round(17 / SCALE))
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_killed_at_any_call(bare, one, act, step):
 
 
 @pytest.mark.req("A2")
-@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("number", [errno.EIO, pytest.param(errno.ENOSPC, marks=pytest.mark.long)])
 def test_failed_at_any_call(bare, one, number):
     for k in range(0, calls_of(one, publish), STEP):
 

@@ -45,7 +45,7 @@ class Calls:
         return call
 
 
-@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.long)])
 def test_killed_at_any_call_the_next_write_heals_it_without_noise(desk, monkeypatch, every):
     desk.create("one")
     desk.create("two")

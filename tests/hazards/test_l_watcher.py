@@ -118,6 +118,7 @@ def test_l13_killed_anywhere_every_end_is_told_once(tmp_path, seed):
     bench.lab.repo.close()
 
 
+@pytest.mark.long
 @pytest.mark.req("L13")
 @pytest.mark.timeout(600)
 def test_l13_killed_at_every_effect_around_one_message(tmp_path):

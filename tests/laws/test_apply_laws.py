@@ -22,7 +22,7 @@ from gitflowstate.rules import normalised
 from gitflowstate.union import UNION
 
 DOCUMENTED = (Rejected, Invalid, Stale, NotFound, Corrupt, Blocked)
-many = settings(max_examples=scale(100))
+many = settings(max_examples=scale(60))
 on_flows = [kind for kind in UNION[::-1] if issubclass(kind, FlowOp)]
 any_op = st.tuples(strategies.operations(), strategies.worlds())
 cases = st.tuples(strategies.operations(*on_flows), strategies.worlds())

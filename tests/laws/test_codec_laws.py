@@ -21,7 +21,7 @@ def plainly(raw) -> bytes:
     return (json.dumps(raw, ensure_ascii=False, indent=2) + "\n").encode()
 
 
-many = settings(max_examples=scale(100))
+many = settings(max_examples=scale(60))
 
 
 @pytest.mark.req("R-TF-05", "R-TF-06", "E12")

@@ -18,7 +18,7 @@ from gitflowstate.model import Flow, Value
 from gitflowstate.ops import FlowOp, Import, ProcessOp
 from gitflowstate.rules import normalised
 
-many = settings(max_examples=scale(100))
+many = settings(max_examples=scale(60))
 # What hosts act on wherever it stands, and what only as a line of its own.
 ANYWHERE = re.compile(
     r"\[(skip ci|ci skip|no ci|skip actions|actions skip)\]|#\d|\bgh-\d|/(issues|pull)/\d"
