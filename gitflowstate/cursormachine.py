@@ -115,12 +115,13 @@ def _skipped(op: Skip, state: State, cursor: Cursor) -> State:
 def held(hold: Lease | None, now: Time, skew_s: int = 0) -> bool:
     """Tell whether a hold stands at a time, with an allowance for its holder's clock in seconds.
 
-    One that reaches further than a hold can is of a clock that was set back since: it is over.
+    One that reaches much further than a hold can is of a clock that was set back since: it is over.
+    A little further is one whose holder read the clock after us, and was first all the same.
     """
     if hold is None:
         return False
     left = elapsed(now, hold.until)
-    return -skew_s < left <= HOLD_S + skew_s
+    return -skew_s < left <= 2 * HOLD_S + skew_s
 
 
 def _held(op: Hold, cursor: Cursor) -> Cursor:

@@ -211,7 +211,9 @@ def test_a_status_message_that_was_removed_twice_is_muted():
         ("2026-09-06T10:19:59Z", 900, True),
         ("2026-09-06T10:20:00Z", 900, False),
         ("2025-09-06T10:00:00Z", 900, False),  # the clock was set back a year
-        ("2026-09-06T09:59:59Z", 0, False),
+        ("2026-09-06T09:59:59Z", 0, True),  # its holder read the clock a second later
+        ("2026-09-06T09:55:00Z", 0, True),
+        ("2026-09-06T09:54:59Z", 0, False),
         ("2026-09-06T09:50:00Z", 900, True),
     ],
 )
