@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from fakes.githttp import PASSWORD, GitHttp
 from fakes.gitservers import hook
-from flowrepo import Lab, imported
+from flowrepo import imported
 from gitrepo import MAIN, git
 
 from gitflowstate.adapters.remote import GitRemote, origin_of
@@ -20,14 +20,6 @@ from gitflowstate.errors import Denied, NotFound, Unavailable
 
 REF = "refs/gfs/cursors/team"
 SECRET = PASSWORD
-
-
-@pytest.fixture
-def lab(tmp_path):
-    made = Lab(tmp_path / "flows")
-    made.create()
-    yield made
-    made.repo.close()
 
 
 @pytest.fixture
